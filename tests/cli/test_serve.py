@@ -36,9 +36,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(shell: Shell, port: int) -> Iterator[subprocess.Popen[str]]:
+def serving(shell: Shell, port: int, *options: str) -> Iterator[subprocess.Popen[str]]:
     """Run a server until the end of the block."""
-    process = shell.start("serve", "--port", str(port), "--queue", "sqlite:///served.db")
+    process = shell.start("serve", "--port", str(port), "--queue", "sqlite:///served.db", *options)
     try:
         assert process.stdout is not None
         assert f"http://127.0.0.1:{port}/api" in process.stdout.readline()
@@ -133,6 +133,13 @@ def test_other_machines_reach_a_server_only_after_a_key_was_made(shell: Shell) -
     assert "Without TLS everyone on the network can read the keys" in errors
 
 
+def test_a_client_cannot_give_itself_a_new_address_with_each_wrong_key(shell: Shell) -> None:
+    port = free_port()
+    with serving(shell, port):
+        statuses = [_refused(port, {"X-Forwarded-For": f"198.51.100.{number}"}) for number in range(22)]
+    assert (statuses[0], statuses[-1]) == (401, 429)
+
+
 def test_a_server_that_is_not_there_is_named(shell: Shell) -> None:
     ended = shell("status", "--queue", f"http://127.0.0.1:{free_port()}/api", LONGSHORE_API_KEY="lsk_x_y")
     assert (ended.returncode, "does not answer" in ended.stderr) == (1, True)
@@ -143,6 +150,31 @@ def test_a_port_that_is_taken_is_named(shell: Shell) -> None:
         port = taken.getsockname()[1]
         ended = shell("serve", "--port", str(port))
     assert (ended.returncode, f"port {port}" in ended.stderr) == (2, True)
+
+
+def test_a_read_only_server_shows_a_queue_and_refuses_to_work_on_it(shell: Shell) -> None:
+    missing = shell("serve", "--read-only", "--port", "0")
+    assert (missing.returncode, "There is no queue" in missing.stderr) == (2, True)
+    assert not (shell.folder / ".longshore").exists()
+    shell.write("pages.py", WAITING)
+    shell.write("jobs.jsonl", '{"n": 1}\n')
+    local = ("--queue", "sqlite:///served.db")
+    assert shell("submit", "page", "--jobs-file", "jobs.jsonl", "--run", "r", *local).returncode == 0
+    port = free_port()
+    served = ("--queue", f"http://127.0.0.1:{port}/api")
+    with serving(shell, port, "--read-only"):
+        key = {"LONGSHORE_API_KEY": admin_key(shell)}
+        assert json.loads(shell("status", "--json", *served, **key).stdout)["runs"][0]["pending"] == 1
+        for refused in (
+            shell("work", "pages.py", "--run", "r", "--until-done", *served, **key),
+            shell("cancel", "--run", "r", "--yes", *served, **key),
+            shell("submit", "page", "--jobs-file", "jobs.jsonl", "--run", "s", *served, **key),
+            shell("pause", "r", *served, **key),
+        ):
+            assert refused.returncode == 1, refused.stderr
+            assert "The server is read-only" in refused.stderr
+            assert "Traceback" not in refused.stderr
+    assert json.loads(shell("status", "--json", *local).stdout)["runs"][0]["pending"] == 1
 
 
 def test_the_key_of_env_is_used_and_never_shown(shell: Shell) -> None:
@@ -164,6 +196,17 @@ def test_keys_are_listed_without_their_secret(shell: Shell) -> None:
     assert shell("keys", "revoke", "anna").returncode == 0
     (row,) = json.loads(shell("keys", "list", "--json").stdout)
     assert row["state"] == "revoked"
+
+
+def _refused(port: int, headers: dict[str, str]) -> int:
+    """Return the status of a request with a wrong key."""
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/api/v1/stats", headers={"Authorization": "Bearer lsk_x_y", **headers}
+    )
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request)
+    with refused.value:
+        return refused.value.code
 
 
 def _asked(url: str, key: str, body: object = None, host: str | None = None, certificate: str | None = None) -> Any:

@@ -100,16 +100,21 @@ async def api(tmp_path: Path) -> AsyncIterator[Api]:
 
 
 @asynccontextmanager
-async def serving(queue: Queue, clock: Clock, folder: Path) -> AsyncIterator[Api]:
+async def serving(queue: Queue, clock: Clock, folder: Path, *, read_only: bool = False) -> AsyncIterator[Api]:
     """Serve a queue in this process; `folder` keeps the keys."""
     keys = KeyStore(folder / "keys.json")
     keys.add("first", [Scope.ADMIN], 0.0)
-    served = Served.of(queue, keys, clock)
+    served = Served.of(queue, keys, clock, read_only=read_only)
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as the server process does
     server = _Quiet(
         uvicorn.Config(
-            application(served), http=BoundedConnection, log_level="warning", access_log=False, server_header=False
+            application(served),
+            http=BoundedConnection,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
         )
     )
     running = asyncio.create_task(server.serve(sockets=[listening]))

@@ -58,6 +58,12 @@ async def test_a_body_that_is_too_large_is_refused(api: Api) -> None:
     assert status == 413
 
 
+async def test_a_body_of_very_many_lists_is_refused_before_they_are_made(api: Api) -> None:
+    status, problem = await api.send("POST", "/jobs", data=_job('{"a": [' + "[]," * 2_000_000 + "0]}"), headers=JSON)
+    assert (status, "more than 2,000,000 lists and objects" in problem["detail"]) == (422, True)
+    assert (await api.send("GET", "/stats"))[1] == {"counts": []}
+
+
 @pytest.mark.parametrize("where", [{}, {"everything": False}, {"run": None}])
 async def test_an_operation_with_an_empty_filter_is_refused(api: Api, where: Any) -> None:
     await api.submit("a")

@@ -9,13 +9,18 @@ from typing import Any
 from tests.server.conftest import Api
 
 from longshore.lease import Want
+from longshore.server.auth.keys import Scope
 from longshore.server.served import Served
 from longshore.wrappers.worker_queue import WorkerQueue
 
 
+def _claim(label: str) -> dict[str, Any]:
+    return {"worker": {"label": label, "incarnation": f"{label}/1"}, "wait_seconds": 20}
+
+
 def claiming(api: Api, label: str, **fields: Any) -> asyncio.Task[list[Any]]:
     """Begin a claim that waits."""
-    body = {"worker": {"label": label, "incarnation": f"{label}/1"}, "wait_seconds": 20, **fields}
+    body = _claim(label) | fields
 
     async def claim() -> list[Any]:
         jobs: list[Any] = (await api.post("/claims", body))["jobs"]
@@ -134,3 +139,16 @@ async def test_the_jobs_of_a_poll_whose_client_left_are_claimed_by_its_repeat(ap
     await waiting(api.served, 0)
     await api.submit("a")
     assert [job["job"]["key"] for job in await claiming(api, "a", claim_id="two")] == ["a"]
+
+
+async def test_a_poll_whose_key_was_revoked_gets_no_job_and_another_does(api: Api) -> None:
+    key = api.make(Scope.WORK)
+    revoked = asyncio.create_task(api.send("POST", "/claims", _claim("w1"), key=key))
+    await waiting(api.served, 1)
+    other = claiming(api, "w2")
+    await waiting(api.served, 2)
+    api.served.keys.revoke(key.split("_")[1], 1.0)
+    await api.submit("a")
+    status, problem = await revoked
+    assert (status, problem["detail"]) == (401, "The key was revoked.")
+    assert [each["job"]["key"] for each in await other] == ["a"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -215,3 +216,24 @@ async def test_a_page_of_one_job_is_not_read_through_another(api: Api) -> None:
     await api.post("/pages", {"lease": first["lease"], "pages": [page]})
     assert (await api.send("GET", f"/pages/{second['job']['id']}/{DIGEST}"))[0] == 404
     assert (await api.send("GET", f"/pages/{first['job']['id']}", key=api.make(Scope.READ, runs=["s"])))[0] == 404
+
+
+async def test_a_stream_of_records_breaks_off_when_its_key_is_revoked(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = api.make(Scope.READ)
+
+    class Endless:
+        async def records(self, kind: str | None) -> AsyncIterator[Any]:
+            for number in range(100):
+                if number == 2:
+                    api.served.keys.revoke(key.split("_")[1], 1.0)
+                assert number < 10, "the stream went on"
+                yield {"n": "x" * 100_000}
+
+    monkeypatch.setattr(type(api.served.traces), "records", lambda *_: Endless())
+    headers = {"Authorization": f"Bearer {key}"}
+    async with api._session.get(f"{api.url}/records?run=r", headers=headers) as answer:
+        content = await answer.read()
+    # Two records; the empty line at the end, which says that this was all, is missing.
+    assert content.count(b"\n") == 2

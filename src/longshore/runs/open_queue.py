@@ -62,6 +62,12 @@ async def missing(settings: Settings) -> bool:
     )
 
 
+async def check_there(settings: Settings) -> None:
+    """Raise `NotFoundError` if the queue does not exist, for a command that must not create it."""
+    if await missing(settings):
+        raise NotFoundError(f"There is no queue at {mask_url(settings.queue)} yet. `longshore submit` makes one.")
+
+
 async def counts_of(queue: Queue, run: str, settings: Settings) -> list[Count]:
     """Return the counts of a run. Raise `NotFoundError` if the queue has no such run."""
     if counts := await queue.stats(run):

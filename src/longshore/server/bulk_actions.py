@@ -101,9 +101,10 @@ class _Running:
 class BulkActions:
     """The bulk actions of one server."""
 
-    def __init__(self, queue: Queue, clock: Clock, traces: TraceStore) -> None:
-        """`traces` has the records that prune removes with the jobs."""
+    def __init__(self, queue: Queue, clock: Clock, traces: TraceStore, *, read_only: bool = False) -> None:
+        """`traces` has the records that prune removes with the jobs. With `read_only`, old actions are not removed."""
         self._queue = queue
+        self._read_only = read_only
         self._state = find(queue, SharedState)
         self._clock = clock
         self._traces = traces
@@ -228,7 +229,7 @@ class BulkActions:
             return []
         entries = await self._state.read_entries(NAMESPACE, names)
         found = list(_readable(entries))
-        if names is None:
+        if names is None and not self._read_only:
             old = [entry for entry, kept in found if entries.now - kept.seen_at > _FORGET_SECONDS]
             await self._state.swap_entries(NAMESPACE, [StateEntry(entry.name, entry.version, None) for entry in old])
         return [_as_of(kept, entries.now) for _, kept in found if entries.now - kept.seen_at <= _FORGET_SECONDS]

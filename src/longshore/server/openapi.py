@@ -87,8 +87,11 @@ def _query_names(app: Litestar) -> dict[tuple[str, str], frozenset[str]]:
     }
 
 
-def refuse_unknown_parameters(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """Raise `UsageError` for a query parameter that the route does not have: a filter that is misspelt selects all."""
+async def refuse_unknown_parameters(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """Raise `UsageError` for a query parameter that the route does not have: a filter that is misspelt selects all.
+
+    It is async although it waits for nothing: the framework would call a plain function in a thread, each time.
+    """
     del handler
     if not connection.scope["query_string"]:
         return

@@ -93,15 +93,18 @@ async def serve(
     traces: TraceStore,
     listening: Listening,
     ready: Callable[[str, str | None], None],
+    *,
+    read_only: bool = False,
 ) -> None:
-    """Serve a queue until the process is asked to stop.
+    """Serve a queue until the process is asked to stop. With `read_only`, every request that writes is refused.
 
     `ready` is called with the server's own URL, and with a link that logs one person in, if there is an admin key.
     """
     raise_open_limit()
     opened = listen(listening)
     clock = SystemClock()
-    served = Served.of(await open_queue(url, clock=clock), keys, clock, traces=traces, where=mask_url(url))
+    queue = await open_queue(url, clock=clock)
+    served = Served.of(queue, keys, clock, traces=traces, read_only=read_only, where=mask_url(url))
     config = uvicorn.Config(
         application(served, listening.names),
         http=BoundedConnection,
@@ -109,6 +112,7 @@ async def serve(
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # or else a client could give itself a new address with each wrong key
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         ssl_certfile=listening.certificate,

@@ -22,7 +22,8 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from longshore.media.http.wire import JSON, PROBLEM, Problem
 
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+"""The methods of requests that only look."""
 _SAME_SITE = frozenset({"same-origin", "none"})
 _FORM = "application/x-www-form-urlencoded"
 _ANSWER_HEADERS = (
@@ -72,7 +73,7 @@ class RequestChecks:
                 status=400,
                 detail="The Host header is not one of this server. Name the host with --allowed-host.",
             )
-        if method in _SAFE:
+        if method in SAFE:
             return None
         if headers.get("sec-fetch-site", "none") not in _SAME_SITE or not _same_origin(headers.get("origin"), host):
             return Problem(title="A page of another origin may not do this", status=403)

@@ -73,7 +73,7 @@ class Served:
             sessions=sessions,
             clock=clock,
             traces=kept,
-            bulk_actions=BulkActions(queue, clock, kept),
+            bulk_actions=BulkActions(queue, clock, kept, read_only=read_only),
             kinds=KindChecks(queue, clock),
             read_only=read_only,
             where=where,

@@ -280,6 +280,7 @@ class Settings:
         "Variables of the environment that plain handlers see, comma-separated: names, or patterns such as `SHOP_*`. "
         "Programs' own variables (`PATH`, `HOME`, …) are always passed. Without this setting all are.",
     )
+    read_only: bool = _setting(False, "Let `serve` only show the queue: it refuses every request that writes.")
     debug: bool = _setting(False, "Log every step, and show the traceback of errors.", "DEBUG")
     metrics_port: int | None = _setting(
         None, "`work` and `fleet` offer metrics and health on this port. 0 is a free one.", at_least=0, at_most=65535

@@ -113,3 +113,6 @@ class HttpOverSqliteHarness(Harness):
 
     def url_for_processes(self) -> str:
         return self._server.open(self._behind, manual=False)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._server.control, do="close", url=self._behind)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from litestar import Litestar
 from litestar.types import Receive, Scope, Send
 
 from longshore.clock import Clock, ManualClock, SystemClock
@@ -34,7 +35,8 @@ class Queues:
         self._keys = keys
         self._apps: dict[str, Any] = {}
         self._clocks: dict[str, ManualClock] = {}
-        self._opened: dict[str, tuple[asyncio.Event, asyncio.Task[None]]] = {}
+        self._opened: dict[str, tuple[asyncio.Event, asyncio.Task[tuple[Litestar, Served]]]] = {}
+        self._unused: list[tuple[Litestar, Served]] = []
         self._opening = asyncio.Lock()
         self._known = keys.path.with_name("queues")
 
@@ -87,7 +89,7 @@ class Queues:
                         del self._apps[number]
                         closing, living = self._opened.pop(number)
                         closing.set()
-                        await living
+                        self._unused.append(await living)
             case "advance" | "step":
                 number = _number(url, manual=True)
                 await self._reopen(number)
@@ -103,18 +105,31 @@ class Queues:
         (self._known / number).write_text(f"{url}\n{time}")
 
     async def _open(self, number: str, url: str, clock: Clock) -> None:
-        app = application(Served.of(await open_queue(url, clock=clock), self._keys, clock))
+        app, served = self._application(Served.of(await open_queue(url, clock=clock), self._keys, clock))
         opened, closing = asyncio.Event(), asyncio.Event()
 
-        async def live() -> None:
+        async def live() -> tuple[Litestar, Served]:
             # Begun and ended in one task, as the framework wants it.
             async with app.lifespan():
                 opened.set()
                 await closing.wait()
+            return app, served
 
         self._opened[number] = closing, asyncio.create_task(live())
         await opened.wait()
         self._apps[number] = app
+
+    def _application(self, served: Served) -> tuple[Litestar, Served]:
+        """Return an application that serves this queue: one whose queue was closed, if there is one.
+
+        To make the routes of an application takes longer than most tests of the suite.
+        """
+        if not self._unused:
+            return application(served), served
+        app, before = self._unused.pop()
+        vars(before).clear()
+        vars(before).update(vars(served))
+        return app, before
 
 
 def _number(url: str, *, manual: bool) -> str:

@@ -31,7 +31,7 @@ class PageServer:
         for line in self._process.stdout:
             if found := re.search(r"(https?://\S+)/login\?code=\S+", line):
                 self.url, self.login = found[1], found[0]
-            if "LONGSHORE_API_KEY" in line:
+            if "LONGSHORE_API_KEY" in line or "read-only" in line:
                 break
         assert self.login, "the server printed no login link"
 

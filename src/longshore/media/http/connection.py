@@ -6,6 +6,7 @@ method of the contract says whether it may be called again.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import ssl
 from collections.abc import AsyncIterator, Iterator
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from io import BytesIO
 from typing import TypeVar
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import msgspec
@@ -57,6 +59,28 @@ def _checked(url: str) -> str:
     return url.rstrip("/")
 
 
+def _environment_proxy(url: str) -> str | None:
+    """Return the proxy that the environment names for a URL; None for this machine and for `NO_PROXY`."""
+    parts = urlsplit(url)
+    try:
+        local = ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        local = parts.hostname == "localhost"
+    if local or proxy_bypass(parts.netloc):
+        return None
+    named = getproxies()
+    proxy = named.get(parts.scheme) or named.get("all")
+    if not proxy:
+        return None
+    spelled = proxy if "://" in proxy else f"http://{proxy}"
+    if urlsplit(spelled).scheme not in {"http", "https"}:
+        raise SettingsError(
+            f"The server at {mask_url(url)} cannot be reached through {mask_url(spelled)}, which the environment names:"
+            " only HTTP proxies can be used. Name one in HTTPS_PROXY or HTTP_PROXY, or the server in NO_PROXY."
+        )
+    return spelled
+
+
 class ApiConnection:
     """Requests to one server."""
 
@@ -64,6 +88,9 @@ class ApiConnection:
         self.url = _checked(url)
         self._base = self.url + VERSION
         self._key = os.environ.get(KEY_VARIABLE, "") if key is None else key
+        self._headers = {"Authorization": f"Bearer {self._key}", "Accept": JSON}
+        self._headers_with_body = self._headers | {"Content-Type": JSON}
+        self._proxy = _environment_proxy(self.url)
         self._session: aiohttp.ClientSession | None = None
         if not self._key:
             raise SettingsError(
@@ -90,6 +117,7 @@ class ApiConnection:
             async with self._opened().get(
                 self._base + path,
                 params=params,
+                headers=self._headers,
                 timeout=aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=_ANSWER_SECONDS),
                 allow_redirects=False,
             ) as response:
@@ -147,7 +175,7 @@ class ApiConnection:
                 self._base + path,
                 params=params,
                 data=content if content is None or len(content) < _LARGE else BytesIO(content),
-                headers={"Content-Type": JSON} if content is not None else None,
+                headers=self._headers if content is None else self._headers_with_body,
                 timeout=aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, total=_ANSWER_SECONDS + wait_seconds),
                 allow_redirects=False,
             ) as response:
@@ -198,10 +226,12 @@ class ApiConnection:
             connector = aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=_KEEP_SECONDS)
             self._session = aiohttp.ClientSession(
                 connector=connector,
-                headers={"Authorization": f"Bearer {self._key}", "Accept": JSON},
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=True,
-                trust_env=True,
+                # Without `trust_env`: it looks for proxies and at ~/.netrc in threads, again for each request, and a
+                # login in that file would take the place of the key. The session has no headers of its own: the proxy
+                # would get them, too.
+                proxy=self._proxy,
             )
         return self._session
 

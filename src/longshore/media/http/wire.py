@@ -26,6 +26,8 @@ from longshore.stored import LONGEST, Json, JsonObject, encode
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
+LONGEST_NAME, LONGEST_KEY = 1000, 5000
+"""Characters of the names of a job, and of its key, which may be a URL."""
 
 
 RecordBody: TypeAlias = tuple[str, msgspec.Raw]
@@ -523,6 +525,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float
     follow_ons: int = 100_000
     """The most follow-on jobs of one attempt."""
+    result_bytes: int = 16 * 1024 * 1024
+    """The longest result, or failure, of one attempt, as JSON."""
+    name: int = LONGEST_NAME
+    """The most characters of the run, kind, partition and host of a job."""
+    key: int = LONGEST_KEY
+    """The most characters of the key of a job."""
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,13 +17,14 @@ from longshore.runs.control.job_filter import JobFilter
 from longshore.server.api.filters import FilterBody
 from longshore.server.api.request import ApiCall, ServedQueue, disconnected
 from longshore.server.auth.access import Access
-from longshore.server.auth.guard import SCOPE
+from longshore.server.auth.guard import SCOPE, WRITES
 from longshore.server.auth.keys import Scope
 from longshore.server.bulk_actions import BulkActionStatus
 from longshore.server.served import Served
 from longshore.system.first_of import first_of
 
 _CHANGE = {SCOPE: (Scope.SUBMIT,)}
+_COUNT = {**_CHANGE, WRITES: False}
 _SCOPES = {BulkAction.RELEASE: Scope.ADMIN, BulkAction.PRUNE: Scope.ADMIN}
 """The scope of actions that a key for submitting may not carry out."""
 
@@ -51,7 +52,7 @@ class BulkActionRoutes(Controller):
         wanted = await checked_filter(request.user, data, served)
         return await served.bulk_actions.create(data.action, wanted, request.user.key.id)
 
-    @post("/count", status_code=200, opt=_CHANGE)
+    @post("/count", status_code=200, opt=_COUNT)
     async def count(self, request: ApiCall, data: Body[BulkActionRequest], served: ServedQueue) -> Size:
         """Return how many jobs an action would change; change nothing. `more`: there are more than that."""
         return await size_of(served.queue, await checked_filter(request.user, data, served), most=COUNTED)

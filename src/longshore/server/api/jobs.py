@@ -23,14 +23,15 @@ from longshore.server.api.filters import FilterBody
 from longshore.server.api.request import ApiCall, ServedQueue
 from longshore.server.api.submitted_jobs import SubmitAnswer, submit_each
 from longshore.server.auth.access import Access
-from longshore.server.auth.guard import SCOPE
+from longshore.server.auth.guard import SCOPE, WRITES
 from longshore.server.auth.keys import Scope
 from longshore.server.problems import WrongStateError
 from longshore.server.served import Served
 
 _READ = {SCOPE: (Scope.READ, Scope.WORK)}
 _SUBMIT, _ADMIN = {SCOPE: (Scope.SUBMIT,)}, {SCOPE: (Scope.ADMIN,)}
-_LOOK_UP = {SCOPE: (Scope.READ, Scope.WORK, Scope.SUBMIT)}
+_SEARCH = {**_READ, WRITES: False}
+_LOOK_UP = {SCOPE: (Scope.READ, Scope.WORK, Scope.SUBMIT), WRITES: False}
 _NO_ARCHIVE = "has no archive: `longshore prune` removes finished jobs."
 
 _STATES = [state.value for state in State]
@@ -111,7 +112,7 @@ class JobRoutes(Controller):
         )
         return await _page(request.user, served, where, after, limit)
 
-    @post("/search", status_code=200, opt=_READ)
+    @post("/search", status_code=200, opt=_SEARCH)
     async def search(self, request: ApiCall, data: Body[SearchRequest], served: ServedQueue) -> JobsPage:
         """Return a page of the selected jobs, oldest first. `after` is `next` of the page before."""
         return await _page(request.user, served, data.where, data.after, data.limit)

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import msgspec
 from litestar import Controller, post
+from litestar.exceptions import NotAuthorizedException
 from litestar.params import JSONBody as Body
 
 from longshore.errors import LongshoreError, QueueUnavailableError, UsageError
@@ -20,6 +21,7 @@ from longshore.lease import Lease, Want, WorkerId
 from longshore.media.http import wire
 from longshore.outcome import Completed, Released, Settlement
 from longshore.queue import Reaped, Selection
+from longshore.server.api.outcome_bounds import check_outcome
 from longshore.server.api.records import emitted_of
 from longshore.server.api.request import ApiCall, ServedQueue, gone
 from longshore.server.auth.access import Access
@@ -49,9 +51,9 @@ class LeaseRoutes(Controller):
         """Write outcomes, each guarded by its lease; with `claim`, claim the next jobs in the same call."""
         access = request.user
         settlements, records = [], []
+        sent_bytes = len(await request.body())
         for each in data.settlements:
-            if isinstance(each.outcome, wire.CompletedBody):
-                _check_follow_ons(len(each.outcome.jobs), served, access)
+            check_outcome(each.outcome, sent_bytes, served, access)
             outcome = wire.outcome_of(each.outcome)
             lease = served.tokens.read(each.lease, access.key.id)
             if isinstance(outcome, Completed):
@@ -186,6 +188,10 @@ async def _claim_or_wait(request: ApiCall, asked: wire.ClaimRequest, served: Ser
         turn = await _wait(request, asked, served, wire.seconds(left))
         if not turn:
             return leases
+        if served.keys.valid(access.key.id) is None:
+            if isinstance(turn, Turn):
+                turn.end(found=True)  # the job is for another poll
+            raise NotAuthorizedException("The key was revoked.")
 
 
 async def _claim(asked: wire.ClaimRequest, served: Served, access: Access) -> list[Lease]:
@@ -239,13 +245,6 @@ def lease_length(seconds: float, served: Served, access: Access) -> timedelta:
     if seconds > served.limits.lease_seconds and not access.may(Scope.ADMIN):
         raise UsageError(f"A lease may last {served.limits.lease_seconds:,.0f} seconds, not {seconds:,.0f}.")
     return wire.seconds(seconds)
-
-
-def _check_follow_ons(number: int, served: Served, access: Access) -> None:
-    if number > served.limits.follow_ons and not access.may(Scope.ADMIN):
-        raise UsageError(
-            f"One attempt may add {served.limits.follow_ons:,} follow-on jobs, not {number:,}. Divide them among jobs."
-        )
 
 
 def _no_lease(job_id: str, worker: WorkerId) -> Lease:

@@ -76,7 +76,7 @@ class RecordRoutes(Controller):
         self, request: ApiCall, served: ServedQueue, run: FromQuery[str], kind: FromQuery[str | None] = None
     ) -> Stream:
         """Stream the records of a run, one JSON object a line; with `kind`, only those of that kind."""
-        return Stream(_lines(_of_run(request.user, served, run), kind), media_type=_LINES)
+        return Stream(_lines(_of_run(request.user, served, run), kind, served, request.user.key.id), media_type=_LINES)
 
     @get("/counts", opt=_READ)
     async def counts(self, request: ApiCall, served: ServedQueue, run: FromQuery[str]) -> RecordCounts:
@@ -101,12 +101,14 @@ def _of_run(access: Access, served: Served, run: str) -> RunRecords:
     return served.traces.records(served.queue, run, access.kinds)
 
 
-async def _lines(records: RunRecords, kind: str | None) -> AsyncIterator[bytes]:
+async def _lines(records: RunRecords, kind: str | None, served: Served, key_id: str) -> AsyncIterator[bytes]:
     chunk = bytearray()
     async for record in records.records(kind):
         chunk += _encode(record)
         chunk += b"\n"
         if len(chunk) >= _CHUNK_BYTES:
+            if served.keys.valid(key_id) is None:
+                return  # the key was revoked in the middle
             yield bytes(chunk)
             chunk.clear()
     # An empty line says that this was the end, and not that the server stopped.

@@ -17,6 +17,9 @@ from longshore.server.auth.keys import ApiKey
 from longshore.server.served import Served
 from longshore.system.first_of import first_of
 
+_MOST_CONTAINERS = 2_000_000
+"""Lists and objects of one body. Each takes 60 bytes and more, and all other requests wait until they are made."""
+
 
 @cache
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
@@ -28,8 +31,10 @@ class StrictRequest(Request[Access, ApiKey, State]):
 
     async def json(self) -> Any:
         """Return the body. Raise `msgspec.MsgspecError`, or what else a body raises that is not JSON."""
-        field = self.route_handler.parsed_data_field
-        return _decoder(Any if field is None else field.annotation).decode(await self.body())
+        field, body = self.route_handler.parsed_data_field, await self.body()
+        if len(body) > _MOST_CONTAINERS and body.count(b"[") + body.count(b"{") > _MOST_CONTAINERS:
+            raise UsageError(f"The body has more than {_MOST_CONTAINERS:,} lists and objects. Send fewer at once.")
+        return _decoder(Any if field is None else field.annotation).decode(body)
 
 
 ApiCall: TypeAlias = Request[Access, ApiKey, State]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 from litestar import Controller, get, post
 from litestar.exceptions import PermissionDeniedException
 from litestar.params import FromQuery
 from litestar.params import JSONBody as Body
 
-from longshore.errors import NotFoundError
+from longshore.errors import NotFoundError, UsageError
 from longshore.extensions.archive import Archives
 from longshore.extensions.claim_stats import ClaimStats
 from longshore.extensions.find import require
@@ -19,13 +20,14 @@ from longshore.pacing.store_shared import CLOSED, FORGOTTEN, PACE
 from longshore.runs.submit.repeated_scan import SCANS
 from longshore.runs.submit.submission import RUN_IDS
 from longshore.server.api.request import ApiCall, ServedQueue
-from longshore.server.auth.guard import SCOPE
+from longshore.server.auth.guard import SCOPE, WRITES
 from longshore.server.auth.keys import Scope
 from longshore.server.auth.reached_entries import check_entries, reached_entries
 from longshore.server.bulk_actions import NAMESPACE as BULK_ACTIONS
 from longshore.wrappers.growth_limits import LIMITS
 
 _READ = {SCOPE: (Scope.READ, Scope.WORK, Scope.SUBMIT)}
+_LOOK_UP = {**_READ, WRITES: False}
 _PRESENT, _ADMIN = {SCOPE: (Scope.WORK, Scope.SUBMIT)}, {SCOPE: (Scope.ADMIN,)}
 _WRITERS = {
     PACE: Scope.WORK,
@@ -40,6 +42,8 @@ All other namespaces (schedules, pauses, …) are for admins."""
 _READERS = {PUBLISHED: Scope.WORK, PARTS: Scope.WORK, BULK_ACTIONS: Scope.ADMIN}
 """The scope that may read each namespace that is not for all keys: the code that workers run, and what people did."""
 _NO_STATE = "has no shared state."
+_LONGEST_NAMESPACE, _MOST_VALUE_BYTES = 200, 1024 * 1024
+"""Everyone reads all entries of a namespace, again and again."""
 
 
 class StateRoutes(Controller):
@@ -53,7 +57,7 @@ class StateRoutes(Controller):
         counts = await served.queue.stats(run)
         return wire.StatsAnswer([count for count in counts if request.user.reaches(count)])
 
-    @post("/state/read", status_code=200, opt=_READ)
+    @post("/state/read", status_code=200, opt=_LOOK_UP)
     async def read_entries(self, request: ApiCall, data: Body[wire.ReadRequest], served: ServedQueue) -> Entries:
         """Return shared entries."""
         if data.namespace in _READERS and not request.user.may(_READERS[data.namespace]):
@@ -69,6 +73,7 @@ class StateRoutes(Controller):
         """Write shared entries, each if its version is still the given one."""
         if not request.user.may(_WRITERS.get(data.namespace, Scope.ADMIN)):
             raise PermissionDeniedException(f"The key may not change the shared state '{data.namespace}'.")
+        _check_bounds(data)
         check_entries(request.user, data.namespace, data.entries)
         versions = await require(served.queue, SharedState, _NO_STATE).swap_entries(data.namespace, data.entries)
         return wire.SwapAnswer(versions)
@@ -105,3 +110,17 @@ class StateRoutes(Controller):
     async def capabilities(self, served: ServedQueue) -> wire.Capabilities:
         """Return the version, the limits and the traits of this server."""
         return served.capabilities
+
+
+def _check_bounds(data: wire.SwapRequest) -> None:
+    if len(data.namespace) > _LONGEST_NAMESPACE:
+        raise UsageError(
+            f"The name of a namespace may have {_LONGEST_NAMESPACE} characters, not {len(data.namespace)}."
+        )
+    for each in data.entries:
+        if len(each.name) > wire.LONGEST_KEY:
+            raise UsageError(
+                f"The name of a shared entry may have {wire.LONGEST_KEY:,} characters, not {len(each.name):,}."
+            )
+        if (size := len(msgspec.json.encode(each.value))) > _MOST_VALUE_BYTES:
+            raise UsageError(f"A shared entry may have {_MOST_VALUE_BYTES:,} bytes as JSON, not {size:,}.")

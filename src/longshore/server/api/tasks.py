@@ -27,6 +27,7 @@ from longshore.lease import Lease
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement
 from longshore.queue import Selection
 from longshore.server.api.leases import claimed, lease_length
+from longshore.server.api.outcome_bounds import check_size
 from longshore.server.api.request import ApiCall, ServedQueue
 from longshore.server.api.task_bodies import (
     ClaimedTask,
@@ -130,6 +131,7 @@ class TaskRoutes(Controller):
         """Complete a task; 409 if its lease is lost. A result with `"success": false` is a failure."""
         lease = _lease(request, served, task_id, data.lease)
         result = data.result
+        check_size("result", result, served)
         if isinstance(result, dict) and result.get("success") is False:
             return await _settle(served, lease, _failed(lease, reported_failure(result)), data.seconds)
         return await _settle(served, lease, Completed(result), data.seconds)
@@ -140,6 +142,7 @@ class TaskRoutes(Controller):
     ) -> SettledTask:
         """Fail a task; 409 if its lease is lost. It is tried again if that may help and attempts are left."""
         lease = _lease(request, served, task_id, data.lease)
+        check_size("failure", data, served)
         return await _settle(served, lease, _failed(lease, data.failure()), data.seconds)
 
     @post("/tasks/{task_id:str}/release", status_code=HTTP_200_OK, opt=_WORK)

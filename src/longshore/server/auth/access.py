@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-from longshore.errors import NotFoundError
+from longshore.errors import NotFoundError, UsageError
 from longshore.job import Job, NewJob
 from longshore.lease import Want
+from longshore.media.http.wire import LONGEST_KEY, LONGEST_NAME
 from longshore.queue import Count, Selection
 from longshore.server.auth.keys import ApiKey, Scope
 
@@ -16,8 +17,10 @@ from longshore.server.auth.keys import ApiKey, Scope
 class Access:
     """The reach of one key. Jobs outside of it do not exist for its holder: every method raises `NotFoundError`."""
 
-    def __init__(self, key: ApiKey) -> None:
+    def __init__(self, key: ApiKey, *, read_only: bool = False) -> None:
+        """`read_only` says that the server takes no writes, whatever the key may do."""
         self.key = key
+        self.read_only = read_only
         self._runs = None if key.runs is None else frozenset(key.runs)
         self._kinds = None if key.kinds is None else frozenset(key.kinds)
 
@@ -57,14 +60,16 @@ class Access:
         return self._kinds is None or kind in self._kinds
 
     def check_new(self, jobs: Iterable[NewJob]) -> None:
-        """Raise `NotFoundError` if a job to create is out of reach."""
+        """Raise `NotFoundError` if a job to create is out of reach, and `UsageError` if a name of it is too long."""
         for job in jobs:
+            _check_names(job)
             if not self.reaches(job):
                 raise NotFoundError(f"There is no run '{job.run}' with jobs of the kind '{job.kind}' for this key.")
 
     def check_follow_on(self, jobs: Iterable[NewJob]) -> None:
-        """Raise `NotFoundError` if the kind of a follow-on job is out of reach. Its run is that of its parent."""
+        """Raise as `check_new` does, for follow-on jobs: their run is that of their parent."""
         for job in jobs:
+            _check_names(job)
             if self._kinds is not None and job.kind not in self._kinds:
                 raise NotFoundError(f"There are no jobs of the kind '{job.kind}' for this key.")
 
@@ -94,3 +99,11 @@ class Access:
         if asked.run not in self._runs:
             raise NotFoundError(f"There is no run '{asked.run}' for this key.")
         return asked
+
+
+def _check_names(job: NewJob) -> None:
+    for what, name in (("run", job.run), ("kind", job.kind), ("partition", job.partition), ("host", job.host)):
+        if len(name) > LONGEST_NAME:
+            raise UsageError(f"The {what} of a job may have {LONGEST_NAME:,} characters, not {len(name):,}.")
+    if len(job.key) > LONGEST_KEY:
+        raise UsageError(f"The key of a job may have {LONGEST_KEY:,} characters, not {len(job.key):,}.")

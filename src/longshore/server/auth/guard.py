@@ -17,15 +17,17 @@ from litestar.types import ASGIApp
 
 from longshore.clock import Clock
 from longshore.server.auth.access import Access
-from longshore.server.auth.keys import Scope
+from longshore.server.auth.keys import ApiKey, Scope
 from longshore.server.auth.sessions import COOKIE
-from longshore.server.request_checks import is_api
+from longshore.server.request_checks import SAFE, is_api
 from longshore.server.served import Served
 
 OPEN = "open_to_all"
 """The option of a route that needs no key."""
 SCOPE = "scope"
 """The option of a route with the scopes of which its key needs one."""
+WRITES = "writes"
+"""The option of a route that says whether it writes. Without it, a GET does not, and every other request does."""
 _MOST_FAILURES, _FAILURE_SECONDS = 20, 60.0
 _MOST_ADDRESSES = 10_000
 
@@ -69,22 +71,27 @@ class KeyAuthentication(AbstractAuthenticationMiddleware):
             session_key = self._served.sessions.key_of(connection.cookies.get(COOKIE, ""))
             if session_key is None:
                 raise NotAuthorizedException("Log in.")
-            return AuthenticationResult(user=Access(session_key), auth=session_key)
+            return AuthenticationResult(user=self._access(session_key), auth=session_key)
         scheme, _, given = connection.headers.get("Authorization", "").partition(" ")
         if not given or scheme.lower() != "bearer":
             raise NotAuthorizedException("Send the header 'Authorization: Bearer KEY'.")
         key = self._served.keys.check(given.strip())
         if key is not None:
-            return AuthenticationResult(user=Access(key), auth=key)
+            return AuthenticationResult(user=self._access(key), auth=key)
         address = connection.client.host if connection.client else ""
         if self._failed.too_many(address):
             raise TooManyRequestsException("Wait a minute, then send a key that is valid.")
         self._failed.count(address)
         raise NotAuthorizedException("The key is not known, or was revoked. `longshore keys add` makes one.")
 
+    def _access(self, key: ApiKey) -> Access:
+        return Access(key, read_only=self._served.read_only)
+
 
 async def needs_scope(connection: ASGIConnection[Any, Access, Any, Any], handler: BaseRouteHandler) -> None:
-    """Refuse a key without a scope of the route. A route without scopes is for admins.
+    """Refuse a key without a scope of the route, and a write if the server is read-only.
+
+    A route without scopes is for admins.
 
     It is async although it waits for nothing: the framework would call a plain function in a thread, each time.
     """
@@ -93,3 +100,7 @@ async def needs_scope(connection: ASGIConnection[Any, Access, Any, Any], handler
     scopes: tuple[Scope, ...] = handler.opt.get(SCOPE, (Scope.ADMIN,))
     if not any(map(connection.user.may, scopes)):
         raise PermissionDeniedException(f"The key lacks the scope {' or '.join(scopes)}.")
+    if connection.user.read_only and handler.opt.get(WRITES, connection.scope.get("method") not in SAFE):
+        raise PermissionDeniedException(
+            "The server is read-only: jobs can be looked at and not changed. Its owner started it with --read-only."
+        )

@@ -23,7 +23,7 @@ from longshore.runs.control.pause import EVERYTHING, pause, resume
 from longshore.server.api.bulk_actions import BulkActionRequest, checked_filter, creator_of
 from longshore.server.api.request import ApiCall, ServedQueue, form_of
 from longshore.server.auth.access import Access
-from longshore.server.auth.guard import SCOPE
+from longshore.server.auth.guard import SCOPE, WRITES
 from longshore.server.auth.keys import Scope
 from longshore.server.auth.leases import shown_incarnation
 from longshore.server.pages.addresses import local_path, run_of
@@ -35,6 +35,7 @@ from longshore.system.first_of import first_of
 from longshore.ui.words import counted
 
 _ACT = {SCOPE: (Scope.SUBMIT,)}
+_ASK = {**_ACT, WRITES: True}
 _BULK = frozenset(BulkAction) - {BulkAction.PRUNE}
 _DANGEROUS = frozenset({"cancel"})
 _PATIENCE = 0.3
@@ -107,7 +108,7 @@ class ActionRoutes(Controller):
     include_in_schema = False
     opt = _ACT
 
-    @get("/confirm")
+    @get("/confirm", opt=_ASK)
     async def confirm(self, request: ApiCall, served: ServedQueue) -> Response[bytes]:
         """Return the question whether an action is meant, with the number of jobs that it changes."""
         asked = Asked.of(list(request.query_params.multi_items()))

@@ -83,7 +83,8 @@ def _form(request: ApiCall, then: str, fault: str = "", status: int = 200) -> Re
 
 
 def _cookie(request: ApiCall, token: str, seconds: int) -> Cookie:
-    secure = request.url.scheme == "https"
+    # The header may be a reverse proxy's, which ends TLS. Someone who forges it only restricts their own cookie.
+    secure = "https" in (request.url.scheme, request.headers.get("X-Forwarded-Proto", ""))
     return Cookie(COOKIE, value=token, path="/", max_age=seconds, httponly=True, samesite="strict", secure=secure)
 
 

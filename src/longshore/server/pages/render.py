@@ -74,8 +74,9 @@ class Rights:
 
     def __init__(self, access: Access | None) -> None:
         self.name = "" if access is None else access.key.name
-        self.submit = access is not None and access.may(Scope.SUBMIT)
-        self.admin = access is not None and access.may(Scope.ADMIN)
+        self.read_only = access is not None and access.read_only
+        self.submit = access is not None and not access.read_only and access.may(Scope.SUBMIT)
+        self.admin = access is not None and not access.read_only and access.may(Scope.ADMIN)
         self.limited = access is not None and access.is_limited
 
 

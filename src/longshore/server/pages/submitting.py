@@ -11,7 +11,7 @@ from litestar.params import FromQuery
 from longshore.errors import UsageError
 from longshore.job import NewJob, new_job
 from longshore.server.api.request import ApiCall, ServedQueue, form_of
-from longshore.server.auth.guard import SCOPE
+from longshore.server.auth.guard import SCOPE, WRITES
 from longshore.server.auth.keys import Scope
 from longshore.server.pages.addresses import run_of
 from longshore.server.pages.render import respond
@@ -43,7 +43,7 @@ class SubmitRoutes(Controller):
 
     path = "/submit"
     include_in_schema = False
-    opt = {SCOPE: (Scope.SUBMIT,)}  # noqa: RUF012 (Litestar declares it so)
+    opt = {SCOPE: (Scope.SUBMIT,), WRITES: True}  # noqa: RUF012 (Litestar declares it so)
 
     @get("/")
     async def show(self, request: ApiCall, served: ServedQueue, kind: FromQuery[str] = "") -> Response[bytes]:

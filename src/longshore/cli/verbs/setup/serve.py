@@ -31,6 +31,9 @@ def serve(
             metavar="NAME", help="A host name under which the server is reached; repeatable.", show_default=False
         ),
     ] = None,
+    read_only: Annotated[
+        bool | None, typer.Option("--read-only", metavar="", help=options.meaning("read_only"), show_default=False)
+    ] = None,
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> None:
@@ -40,16 +43,18 @@ def serve(
     server; no job is lost, and workers go on when it is started again.
     """
     from longshore.observe.logs import configure
-    from longshore.runs.open_queue import check_shared
+    from longshore.runs.open_queue import check_shared, check_there
     from longshore.server.needed import check_installed
     from longshore.settings import resolve
     from longshore.ui.output import note, write
     from longshore.url import mask_url
 
-    settings = resolve({"queue": queue, "debug": debug})
+    settings = resolve({"queue": queue, "read_only": read_only, "debug": debug})
     configure(format=settings.log_format, level="debug" if settings.debug else "warning")  # type: ignore[arg-type]
     check_shared(settings)
     check_installed()
+    if settings.read_only:
+        asyncio.run(check_there(settings))
     from longshore.clock import SystemClock
     from longshore.server.auth.keys import KeyStore, admin_key_made, check_keys_made
     from longshore.server.process import Listening, event_loop
@@ -70,11 +75,14 @@ def serve(
             write(f"The page: {login} (this link works once, within 15 minutes; later, log in with a key)")
         if made is not None:
             write(f"An admin key was made. It is in {made}; only you can read that file.")
-        write("A worker needs a key of its own: longshore keys add NAME --scope work. Then, on its machine:")
-        write(f"  LONGSHORE_API_KEY=… longshore work HANDLERS.py --queue {url}/api")
+        if settings.read_only:
+            write("The server is read-only: it shows the queue, and refuses every request that writes.")
+        else:
+            write("A worker needs a key of its own: longshore keys add NAME --scope work. Then, on its machine:")
+            write(f"  LONGSHORE_API_KEY=… longshore work HANDLERS.py --queue {url}/api")
         if listening.scheme == "http" and not listening.is_local:
             note("Without TLS everyone on the network can read the keys: give --tls-certificate and --tls-key.")
         sys.stdout.flush()  # programs that start a server wait for these lines
 
     with asyncio.Runner(loop_factory=event_loop) as runner:
-        runner.run(run_server(settings.queue, keys, traces, listening, ready))
+        runner.run(run_server(settings.queue, keys, traces, listening, ready, read_only=settings.read_only))
