@@ -284,7 +284,9 @@ class Simulation:
             self._shared = state
         else:
             process.state = state
-        self._push(now + trip / 2, 4, number, (instants, pace.view(state)))
+        if state is not known or instants:
+            view = pace.view(state)
+        self._push(now + trip / 2, 4, number, (instants, view))
 
     def _exchanged(self, now: float, number: int, value: Any) -> None:
         instants, view = value
