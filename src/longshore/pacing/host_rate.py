@@ -145,6 +145,11 @@ class HostRate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The seconds that these slots cover."""
     refused: int = 0
     """How many of these slots were refused, too early to be a measurement."""
+    let_through: int = 0
+    """Good answers since `let_since`."""
+    let_since: float = 0.0
+    in_window: int = 0
+    window_since: float = 0.0
     grown_at: float
     lowered_at: float = 0.0
     """From this instant on, all requests are sent at the rate to which it was last lowered."""

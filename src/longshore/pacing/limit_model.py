@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-ANSWERS_TO_DOUBLE = 5.0
+ANSWERS_TO_DOUBLE = 3.0
 """Answers with which the fast ramp doubles the rate; a doubling takes at least a second."""
 SLOW_FACTOR = 3.0
 """How many times less steep the slow ramp is than the fast one."""
@@ -51,9 +51,20 @@ def slow_ramp_overshoot(final_rate: float, slow_from: float, limit: float) -> fl
     return overshoot(slow_from, limit, 1.0) + slow_part
 
 
-def probe_rate(ceiling: float, width: float, passed: int) -> float:
-    """Return the rate of a probe after `passed` answers; it starts below the ceiling by the share `width` of it."""
-    return ceiling * (1 + width * (passed / _answers_to_ceiling(ceiling, width) - 1) ** 3)
+def probe_rate(ceiling: float, width: float, passed: float) -> float:
+    """Return the rate of a probe after `passed` answers; it starts below the ceiling by the share `width` of it.
+
+    As far above the ceiling as it started below, the host allows more than was known: what is beyond doubles then.
+    """
+    to_ceiling = _answers_to_ceiling(ceiling, width)
+    position = passed / to_ceiling - 1
+    if position > 1:
+        doublings = _EXCESS * (position - 1)
+        return ceiling * (1 + width * 2 ** min(doublings, 30.0))
+    return ceiling * (1 + width * position**3)
+
+
+_EXCESS = 4.0
 
 
 def probe_overshoot(final_rate: float, limit: float, ceiling: float, width: float) -> float:

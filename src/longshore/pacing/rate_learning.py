@@ -22,6 +22,7 @@ A host that refuses everything
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import msgspec
@@ -42,7 +43,7 @@ from longshore.pacing.limit_model import (
 
 _OUTDATED_FACTOR = 2.0
 """A rate this many times the first refused one, without a second refusal, makes the first refusal obsolete."""
-_WIDEST_IF_SLOW, _NARROWEST = 0.15, 0.03
+_WIDEST_IF_SLOW, _NARROWEST = 0.15, 0.02
 """How far below the ceiling a probe starts, as a share of it, by how well the ceiling is known. At low rates each
 refusal is a larger share of the answers, so probes are longer."""
 _SLOW_PER_SECOND = 5.0
@@ -62,6 +63,10 @@ _CLEARING_SECONDS = 0.1
 """For this long no slots are handed out after slots became void: in most cases the other processes know by then."""
 _VOID_BELOW = 0.8
 """If the rate falls below this share of the old one, the slots reserved at the old rate become void."""
+_REST = 10.0
+_WIDTH_FACTOR, _BROADEST, _LONGEST_SILENCE = 1.0, 0.4, 100.0
+_SOON = 12
+"""A refusal below the limit that follows within fewer slots of another is no accident."""
 _CLOSED_GAP = 2.0
 """A host with a longer gap counts as closed, so that workers take other jobs."""
 
@@ -112,6 +117,10 @@ def _raised(state: HostRate, passed: int, now: float, policy: RatePolicy) -> Hos
         rate=min(max(rate, policy.slowest), policy.fastest),
         overshot=overshot,
         passed=state.passed + countable,
+        let_through=state.let_through + passed if state.pressed else 0,
+        let_since=(state.let_since or now) if state.pressed else now,
+        in_window=state.in_window + passed if state.pressed else 0,
+        window_since=(state.window_since or now) if state.pressed else now,
         grown_at=now,
         rounds=0,
     )
@@ -123,13 +132,50 @@ def _raised(state: HostRate, passed: int, now: float, policy: RatePolicy) -> Hos
 def _lowered(state: HostRate, answers: AnswerCounts, now: float, policy: RatePolicy) -> HostRate:
     if state.rounds:
         return _refuses_everything(state, answers, now)
-    if not answers.hard:
-        lowered = _slowed_to(state, state.rate / 2, now, policy)
-    elif state.overshot and _count_slots(state, answers)[1] < _TOO_FEW:
+    rate, used, spent, _ = _count_slots(state, answers)
+    through, seconds = state.let_through, max(now - state.let_since, 1e-3)
+    state = msgspec.structs.replace(state, let_through=0, let_since=now)
+    if state.ceiling and through >= _SOON and rate < state.ceiling:
+        _, _, _, after = _count_slots(state, answers)
+        lowered = msgspec.structs.replace(
+            state,
+            ceiling=_BELOW_REFUSED * state.ceiling,
+            since=answers.sent,
+            used=after,
+            spent=max(state.next - answers.sent, 0.0),
+            refused=0,
+            lowered_at=answers.sent + 1e-6,
+        )
+    elif state.ceiling and through < _SOON:
+        lowered = _refused_below(state, rate, through, seconds, answers, now, policy)
+    elif state.overshot and used < _TOO_FEW:
         lowered = msgspec.structs.replace(state, refused=state.refused + answers.refused)
     else:
         lowered = _new_ramp(state, _measured(state, answers), answers, now, policy)
-    return msgspec.structs.replace(lowered, rounds=1, refusing_since=now)
+    lowered = msgspec.structs.replace(lowered, rounds=1, refusing_since=now)
+    if answers.closed_until > now + _CLOSED_GAP:
+        lowered = msgspec.structs.replace(lowered, gap=max(2 / lowered.rate, answers.closed_until - now))
+    return lowered
+
+
+def _refused_below(
+    state: HostRate, rate: float, through: float, spent: float, answers: AnswerCounts, now: float, policy: RatePolicy
+) -> HostRate:
+    """Return the state after a refusal at a rate below the limit as it was known.
+
+    Long after the refusal before, it means little: many hosts refuse now and then. Soon after, the limit has fallen, or
+    a window is full; then the rate follows, and finds its way back.
+    """
+    begin = min(max(through / spent, rate / 2), _BELOW_REFUSED * rate)
+    ceiling = (state.ceiling + begin) / 2
+    learned = msgspec.structs.replace(
+        state, rate=begin, ceiling=ceiling, width=max(1 - begin / ceiling, _NARROWEST), passed=0, refused=0
+    )
+    return _new_ramp(state, learned, answers, now, policy)
+
+
+def _width(through: float) -> float:
+    return min(max(_WIDTH_FACTOR / max(through, 1.0), _NARROWEST), _BROADEST)
 
 
 def _refuses_everything(state: HostRate, answers: AnswerCounts, now: float) -> HostRate:
@@ -151,16 +197,50 @@ def _refuses_everything(state: HostRate, answers: AnswerCounts, now: float) -> H
 
 def _accepts_again(state: HostRate, sent: float, now: float) -> HostRate:
     """Return the state for a host that accepted a single request. The time for which it refused is part of the ramp."""
+    rate, ceiling, width, passed = state.rate, state.ceiling, state.width, state.passed
+    silence, let, active = now - state.refusing_since, state.in_window, state.refusing_since - state.window_since
+    if let >= _SOON and silence > active / 2:
+        mean = let / (active + min(silence, _LONGEST_SILENCE))
+        wide = max(_width(let), 0.1)
+        if (1 - wide) * mean < rate:
+            ceiling, width, passed = mean, wide, 0
+            rate = (1 - width) * mean
+    elif ceiling:
+        passed = 0
+        rarely = 4 * max(1.0, ceiling / 20) / max(_REST * silence * ceiling, 1.0)
+        width = max(min(width, rarely), 0.005)
+        rate = min(rate, (1 - width) * ceiling)
     return msgspec.structs.replace(
         state,
+        rate=rate,
+        ceiling=ceiling,
+        overshot=state.overshot or state.rate,
+        width=width,
+        passed=passed,
+        refused=0,
         gap=0.0,
         closed_until=min(state.closed_until, now),
-        next=max(now, sent + 1 / state.rate),
+        next=max(now, sent + 1 / rate),
         used=1.0,
-        spent=now - state.refusing_since,
+        spent=max(now - sent, 0.0),
         since=sent,
         lowered_at=now,
         grown_at=now,
+    )
+
+
+def _stands_alone(state: HostRate, answers: AnswerCounts) -> HostRate:
+    """Return the state after a refusal below the limit, long after the one before: most hosts have some of these."""
+    _, _, _, after = _count_slots(state, answers)
+    return msgspec.structs.replace(
+        state,
+        ceiling=_BELOW_REFUSED * state.ceiling,
+        since=answers.sent,
+        used=after,
+        spent=max(state.next - answers.sent, 0.0),
+        refused=0,
+        grown_at=state.grown_at,
+        lowered_at=answers.sent + 1e-6,
     )
 
 
@@ -221,19 +301,21 @@ def _measured(state: HostRate, answers: AnswerCounts) -> HostRate:
         first = partial(overshoot, overshot, slowness=1.0)
         second = partial(slow_ramp_overshoot, rate, SLOW_FROM * overshot)
         limit = limit_explaining_both(second, first, mean, rate)
+        if limit == mean:
+            limit = math.sqrt(mean * rate)
         ceiling = _BELOW_REFUSED * rate if first(limit) < _NO_BURST else min(limit, _BELOW_REFUSED * rate)
-        width = WIDEST if ceiling >= _SLOW_PER_SECOND else _WIDEST_IF_SLOW
+        width = _width(used)
         begin = (1 - width) * ceiling
     else:
         first = partial(overshoot, overshot, slowness=1.0)
         last = partial(probe_overshoot, rate, ceiling=ceiling, width=width)
         limit = limit_explaining_both(last, lambda level: _FIRST_RAMP_TRUST * first(level), mean, rate)
-        doubt = 0.5 / used
+        doubt = _width(used)
         if last(mean) > _CERTAIN * first(mean):
             doubt = max(doubt, (rate / mean - 1) / 8)
         if abs(limit / ceiling - 1) < width:
             doubt = min(doubt, width / 2)
-        ceiling, width = _BELOW_MEASURED * limit, min(max(doubt, _NARROWEST), WIDEST)
+        ceiling, width = _BELOW_MEASURED * limit, min(max(doubt, _NARROWEST), _BROADEST)
         begin = (1 - width) * limit
     return msgspec.structs.replace(
         state,
@@ -251,4 +333,4 @@ def _closed(state: HostRate, until: float, why: str, now: float) -> HostRate:
     if until <= max(state.closed_until, now):
         return state
     # Slots that are reserved already would be used while the host is closed.
-    return msgspec.structs.replace(state, closed_until=until, why=why, next=max(state.next, until), voided_at=now)
+    return msgspec.structs.replace(state, closed_until=until, why=why, next=max(state.next, until), voided_at=now, spent=state.spent + max(until - max(now, state.next), 0.0))
