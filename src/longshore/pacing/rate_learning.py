@@ -64,8 +64,10 @@ _CLEARING_SECONDS = 0.1
 _VOID_BELOW = 0.8
 """If the rate falls below this share of the old one, the slots reserved at the old rate become void."""
 _REST = 10.0
-_WIDTH_FACTOR, _BROADEST, _LONGEST_SILENCE = 1.0, 0.4, 100.0
-_SOON = 12
+import os
+_WIDTH_FACTOR, _BROADEST, _LONGEST_SILENCE = float(os.environ.get('WF','2')), 0.4, 100.0
+_XW=float(os.environ.get('XW','4'))
+_SOON = int(os.environ.get('SOON','12'))
 """A refusal below the limit that follows within fewer slots of another is no accident."""
 _CLOSED_GAP = 2.0
 """A host with a longer gap counts as closed, so that workers take other jobs."""
@@ -200,8 +202,8 @@ def _accepts_again(state: HostRate, sent: float, now: float) -> HostRate:
     rate, ceiling, width, passed = state.rate, state.ceiling, state.width, state.passed
     silence, let, active = now - state.refusing_since, state.in_window, state.refusing_since - state.window_since
     if let >= _SOON and silence > active / 2:
-        mean = let / (active + min(silence, _LONGEST_SILENCE))
-        wide = max(_width(let), 0.1)
+        mean = let / (active + min(silence - state.gap / 4, _LONGEST_SILENCE))
+        wide = min(max(_XW / let, 0.1), _BROADEST)
         if (1 - wide) * mean < rate:
             ceiling, width, passed = mean, wide, 0
             rate = (1 - width) * mean
