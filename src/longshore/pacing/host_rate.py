@@ -148,6 +148,9 @@ class HostRate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     let_through: int = 0
     """Good answers since `let_since`."""
     let_since: float = 0.0
+    latency: float = 0.0
+    tempo: float = 0.0
+    unloaded: float = 0.0
     in_window: int = 0
     window_since: float = 0.0
     grown_at: float

@@ -86,7 +86,16 @@ def fold(state: HostRate, answers: AnswerCounts, now: float, policy: RatePolicy)
     if answers.passed:
         if state.gap and answers.passed_sent >= state.lowered_at:
             state = _accepts_again(state, answers.passed_sent, now)
-        state = _raised(state, answers.passed, now, policy)
+        passing = now - state.grown_at
+        if passing > 0:
+            tempo = state.tempo + (answers.passed / passing - state.tempo) * -math.expm1(-passing / 2)
+            state = msgspec.structs.replace(state, tempo=tempo)
+        if answers.passed_sent >= state.lowered_at:
+            state = _timed(state, answers, now)
+        if state.latency > _TOO_SLOW * state.unloaded and answers.passed_sent >= state.lowered_at and state.pressed:
+            state = _overloaded(state, now, policy)
+        else:
+            state = _raised(state, answers.passed, now, policy)
     if answers.refused:
         state = msgspec.structs.replace(state, last_refusal=now, last_status=answers.status)
         if answers.sent >= state.lowered_at:
@@ -99,12 +108,44 @@ def fold(state: HostRate, answers: AnswerCounts, now: float, policy: RatePolicy)
     return state
 
 
+def _timed(state: HostRate, answers: AnswerCounts, now: float) -> HostRate:
+    """Return the state with the latency of these answers."""
+    mean = answers.seconds / answers.passed
+    if not state.latency:
+        return msgspec.structs.replace(state, latency=mean, unloaded=mean)
+    mean = min(mean, _SPIKE * state.unloaded)
+    latency = mean + (state.latency - mean) * (1 - 1 / _RECENT) ** answers.passed
+    usual = _USUAL if latency < _SLOWER * state.unloaded else 8 * _USUAL
+    weight = max(1 - (1 - 1 / usual) ** answers.passed, min(answers.passed / state.answers, 0.5) if state.answers < 64 else 0.0)
+    unloaded = state.unloaded + weight * (latency - state.unloaded)
+    return msgspec.structs.replace(state, latency=latency, unloaded=unloaded)
+
+
+def _overloaded(state: HostRate, now: float, policy: RatePolicy) -> HostRate:
+    """Return the state for a host that answers late: it is asked less until it has caught up."""
+    through = min(state.tempo, state.rate)
+    ceiling, rate = 0.97 * through, max(0.85 * through, policy.slowest)
+    lowered = _slowed_to(state, rate, now, policy)
+    return msgspec.structs.replace(
+        lowered,
+        ceiling=ceiling,
+        width=0.06,
+        passed=0,
+        overshot=state.overshot or state.rate,
+        unloaded=1.05 * state.unloaded,
+        latency=1.05 * state.unloaded,
+        lowered_at=lowered.lowered_at + 2 * state.latency,
+    )
+
+
+_RECENT, _SLOWER, _TOO_SLOW, _SPIKE, _USUAL = 16.0, 1.35, 1.7, 3.0, 64.0
+
 # Raising the rate
 
 
 def _raised(state: HostRate, passed: int, now: float, policy: RatePolicy) -> HostRate:
     rate, overshot = state.rate, state.overshot
-    countable = passed if state.pressed else 0
+    countable = passed if state.pressed and state.latency <= _SLOWER * state.unloaded else 0
     doublings = min(max(now - state.grown_at, 0.0), countable / ANSWERS_TO_DOUBLE)
     if state.ceiling:
         goal = probe_rate(state.ceiling, state.width, state.passed + countable)
