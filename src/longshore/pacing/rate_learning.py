@@ -123,7 +123,7 @@ def _timed(state: HostRate, answers: AnswerCounts, now: float) -> HostRate:
 
 def _overloaded(state: HostRate, now: float, policy: RatePolicy) -> HostRate:
     """Return the state for a host that answers late: it is asked less until it has caught up."""
-    through = min(state.tempo, state.rate)
+    through = min(max(state.tempo, state.rate / 2), state.rate)
     ceiling, rate = 0.97 * through, max(0.85 * through, policy.slowest)
     lowered = _slowed_to(state, rate, now, policy)
     return msgspec.structs.replace(
@@ -241,6 +241,7 @@ def _refuses_everything(state: HostRate, answers: AnswerCounts, now: float) -> H
 def _accepts_again(state: HostRate, sent: float, now: float) -> HostRate:
     """Return the state for a host that accepted a single request. The time for which it refused is part of the ramp."""
     rate, ceiling, width, passed = state.rate, state.ceiling, state.width, state.passed
+    spent = max(now - sent, 0.0)
     silence, let, active = now - state.refusing_since, state.in_window, state.refusing_since - state.window_since
     if let >= _SOON and silence > active / 2:
         mean = let / (active + min(silence - state.gap / 4, _LONGEST_SILENCE))
@@ -249,7 +250,7 @@ def _accepts_again(state: HostRate, sent: float, now: float) -> HostRate:
             ceiling, width, passed = mean, wide, 0
             rate = (1 - width) * mean
     elif ceiling:
-        passed = 0
+        spent, passed = silence, 0
         rarely = 4 * max(1.0, ceiling / 20) / max(_REST * silence * ceiling, 1.0)
         width = max(min(width, rarely), 0.005)
         rate = min(rate, (1 - width) * ceiling)
@@ -265,10 +266,12 @@ def _accepts_again(state: HostRate, sent: float, now: float) -> HostRate:
         closed_until=min(state.closed_until, now),
         next=max(now, sent + 1 / rate),
         used=1.0,
-        spent=max(now - sent, 0.0),
+        spent=spent,
         since=sent,
         lowered_at=now,
         grown_at=now,
+        in_window=1,
+        window_since=now,
     )
 
 
