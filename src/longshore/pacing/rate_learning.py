@@ -65,9 +65,9 @@ _VOID_BELOW = 0.8
 """If the rate falls below this share of the old one, the slots reserved at the old rate become void."""
 _REST = 10.0
 import os
-_WIDTH_FACTOR, _BROADEST, _LONGEST_SILENCE = float(os.environ.get('WF','2')), 0.4, 100.0
-_XW=float(os.environ.get('XW','4'))
-_SOON = int(os.environ.get('SOON','12'))
+_WIDTH_FACTOR, _BROADEST, _LONGEST_SILENCE = 2.0, 0.4, 100.0
+_XW=4.0
+_SOON = 12
 """A refusal below the limit that follows within fewer slots of another is no accident."""
 _CLOSED_GAP = 2.0
 """A host with a longer gap counts as closed, so that workers take other jobs."""
@@ -123,13 +123,13 @@ def _timed(state: HostRate, answers: AnswerCounts, now: float) -> HostRate:
 
 def _overloaded(state: HostRate, now: float, policy: RatePolicy) -> HostRate:
     """Return the state for a host that answers late: it is asked less until it has caught up."""
-    through = min(max(state.tempo, state.rate / 2), state.rate)
+    through = min(max(state.tempo, state.rate / 3), state.rate)
     ceiling, rate = 0.97 * through, max(0.85 * through, policy.slowest)
     lowered = _slowed_to(state, rate, now, policy)
     return msgspec.structs.replace(
         lowered,
         ceiling=ceiling,
-        width=0.06,
+        width=0.05,
         passed=0,
         overshot=state.overshot or state.rate,
         unloaded=1.05 * state.unloaded,
@@ -138,7 +138,7 @@ def _overloaded(state: HostRate, now: float, policy: RatePolicy) -> HostRate:
     )
 
 
-_RECENT, _SLOWER, _TOO_SLOW, _SPIKE, _USUAL = 16.0, 1.35, 1.7, 3.0, 64.0
+_RECENT, _SLOWER, _TOO_SLOW, _SPIKE, _USUAL = 16.0, 1.3, 1.6, 3.0, 64.0
 
 # Raising the rate
 
@@ -313,6 +313,7 @@ def _new_ramp(state: HostRate, learned: HostRate, answers: AnswerCounts, now: fl
         spent=max(state.next - answers.sent, 0.0),
         lowered_at=max(state.next, now) + _GRACE_SECONDS,
         grown_at=now,
+        latency=state.unloaded,
     )
     if rate >= _VOID_BELOW * state.rate and allows_bursts(learned):
         return begun
