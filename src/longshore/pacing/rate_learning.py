@@ -43,7 +43,7 @@ from longshore.pacing.limit_model import (
 
 _OUTDATED_FACTOR = 2.0
 """A rate this many times the first refused one, without a second refusal, makes the first refusal obsolete."""
-_WIDEST_IF_SLOW, _NARROWEST = 0.15, 0.02
+_WIDEST_IF_SLOW, _NARROWEST = 0.15, 0.03
 """How far below the ceiling a probe starts, as a share of it, by how well the ceiling is known. At low rates each
 refusal is a larger share of the answers, so probes are longer."""
 _SLOW_PER_SECOND = 5.0
@@ -178,7 +178,7 @@ def _lowered(state: HostRate, answers: AnswerCounts, now: float, policy: RatePol
     rate, used, spent, _ = _count_slots(state, answers)
     through, seconds = state.let_through, max(now - state.let_since, 1e-3)
     state = msgspec.structs.replace(state, let_through=0, let_since=now)
-    if state.ceiling and through >= _SOON and rate < state.ceiling:
+    if state.ceiling and through >= _SOON and rate < (1 - _NARROWEST) * state.ceiling:
         _, _, _, after = _count_slots(state, answers)
         lowered = msgspec.structs.replace(
             state,
@@ -351,18 +351,18 @@ def _measured(state: HostRate, answers: AnswerCounts) -> HostRate:
         if limit == mean:
             limit = math.sqrt(mean * rate)
         ceiling = _BELOW_REFUSED * rate if first(limit) < _NO_BURST else min(limit, _BELOW_REFUSED * rate)
-        width = _width(used)
+        width = WIDEST if ceiling >= _SLOW_PER_SECOND else _WIDEST_IF_SLOW
         begin = (1 - width) * ceiling
     else:
         first = partial(overshoot, overshot, slowness=1.0)
         last = partial(probe_overshoot, rate, ceiling=ceiling, width=width)
         limit = limit_explaining_both(last, lambda level: _FIRST_RAMP_TRUST * first(level), mean, rate)
-        doubt = _width(used)
+        doubt = 0.5 / used
         if last(mean) > _CERTAIN * first(mean):
             doubt = max(doubt, (rate / mean - 1) / 8)
         if abs(limit / ceiling - 1) < width:
             doubt = min(doubt, width / 2)
-        ceiling, width = _BELOW_MEASURED * limit, min(max(doubt, _NARROWEST), _BROADEST)
+        ceiling, width = _BELOW_MEASURED * limit, min(max(doubt, _NARROWEST), WIDEST)
         begin = (1 - width) * limit
     return msgspec.structs.replace(
         state,
