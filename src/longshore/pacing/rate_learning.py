@@ -348,8 +348,6 @@ def _measured(state: HostRate, answers: AnswerCounts) -> HostRate:
         first = partial(overshoot, overshot, slowness=1.0)
         second = partial(slow_ramp_overshoot, rate, SLOW_FROM * overshot)
         limit = limit_explaining_both(second, first, mean, rate)
-        if limit == mean:
-            limit = math.sqrt(mean * rate)
         ceiling = _BELOW_REFUSED * rate if first(limit) < _NO_BURST else min(limit, _BELOW_REFUSED * rate)
         width = WIDEST if ceiling >= _SLOW_PER_SECOND else _WIDEST_IF_SLOW
         begin = (1 - width) * ceiling
