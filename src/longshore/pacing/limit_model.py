@@ -32,6 +32,8 @@ _SAVED_DURING_PROBE = 1.0
 """Requests that a host may save up in its bucket while a probe is below the limit."""
 _MANY_PER_SECOND = 20.0
 """From this rate on, the length of a probe is fixed in seconds rather than in answers."""
+_DOUBLINGS_BEYOND, _MOST_DOUBLINGS = 4.0, 30.0
+"""How often the part beyond the ceiling doubles in the time that the probe took to reach the ceiling, and at most."""
 _STEPS = 50
 
 
@@ -56,15 +58,15 @@ def probe_rate(ceiling: float, width: float, passed: float) -> float:
 
     As far above the ceiling as it started below, the host allows more than was known: what is beyond doubles then.
     """
-    to_ceiling = _answers_to_ceiling(ceiling, width)
-    position = passed / to_ceiling - 1
-    if position > 1:
-        doublings = _EXCESS * (position - 1)
-        return ceiling * (1 + width * 2 ** min(doublings, 30.0))
-    return ceiling * (1 + width * position**3)
+    position = passed / _answers_to_ceiling(ceiling, width) - 1
+    if position <= 1:
+        return ceiling * (1 + width * position**3)
+    return ceiling * (1 + width * 2 ** min(_DOUBLINGS_BEYOND * (position - 1), _MOST_DOUBLINGS))
 
 
-_EXCESS = 4.0
+def width_of_probe(ceiling: float, seconds: float) -> float:
+    """Return the width of a probe that takes so many seconds to reach the ceiling."""
+    return 4 * _SAVED_DURING_PROBE * max(1.0, ceiling / _MANY_PER_SECOND) / max(ceiling * seconds, 1.0)
 
 
 def probe_overshoot(final_rate: float, limit: float, ceiling: float, width: float) -> float:

@@ -10,25 +10,29 @@ How it is learned
     The rate rises only while requests wait for it: a rate that is not used up teaches nothing.
 
 Refusals
-    429, 503, a block page, and any answer with Retry-After, is a refusal. 403 may forbid a single page, so it halves
-    the rate and leaves the ceiling: if that was the cause, the rate is soon back. Requests that were in flight when the
-    rate was lowered do not lower it again; neither does a refusal before there are enough slots to count.
+    429, 503, a block page, and any answer with Retry-After, is a refusal. Requests that were in flight when the rate
+    was lowered do not lower it again.
+
+    Many hosts refuse now and then for no reason, and 403 may forbid a single page. So a refusal far below the limit, or
+    a 403, changes hardly anything if it stands alone. If another follows soon, the limit has fallen: the rate becomes
+    what was let through between the two, and tries to get back to the old ceiling.
 
 A host that refuses everything
     Its window is full, or it has banned us. Both end by themselves, and neither says that the rate is too high by far.
-    So the rate is lowered once, and single requests ask at growing gaps until one is accepted. The time for which the
-    host refused counts in the next measurement: a window lets through its number in the whole of it.
+    So single requests ask at growing gaps until one is accepted. A window lets through its number in the whole of it:
+    if the host refused for long, the limit is what came through since it accepted last, divided by all of that time.
+    If it refused for a short time, the rate is about right, and the next probe takes many times as long.
 """
 
 from __future__ import annotations
 
-import math
 from functools import partial
 
 import msgspec
 
 from longshore.pacing.contract import refusal_in_words
 from longshore.pacing.host_rate import WIDEST, AnswerCounts, HostRate, RatePolicy, allows_bursts
+from longshore.pacing.latency_learning import asked_less, is_late, is_overloaded, timed
 from longshore.pacing.limit_model import (
     ANSWERS_TO_DOUBLE,
     SLOW_FACTOR,
@@ -39,6 +43,7 @@ from longshore.pacing.limit_model import (
     probe_overshoot,
     probe_rate,
     slow_ramp_overshoot,
+    width_of_probe,
 )
 
 _OUTDATED_FACTOR = 2.0
@@ -63,12 +68,15 @@ _CLEARING_SECONDS = 0.1
 """For this long no slots are handed out after slots became void: in most cases the other processes know by then."""
 _VOID_BELOW = 0.8
 """If the rate falls below this share of the old one, the slots reserved at the old rate become void."""
-_REST = 10.0
-import os
-_WIDTH_FACTOR, _BROADEST, _LONGEST_SILENCE = 2.0, 0.4, 100.0
-_XW=4.0
 _SOON = 12
-"""A refusal below the limit that follows within fewer slots of another is no accident."""
+"""With at least this many good answers before it, a refusal below the limit may be an accident; with fewer, the limit
+has fallen."""
+_ANSWERS_OF_A_WINDOW, _WIDEST_AFTER_A_WINDOW, _NARROWEST_AFTER_A_WINDOW = 4.0, 0.4, 0.1
+"""The width of the probe after a full window: the first divided by the answers it let through, within the others."""
+_LONGEST_WINDOW = 100.0
+"""A host that refuses for longer has banned us, or has a quota: the rest of that time says nothing about its rate."""
+_PROBE_SILENCES, _NARROWEST_AFTER_SILENCE = 10.0, 0.005
+"""A probe that ended in silence is followed by one that takes this many times as long, but not narrower than that."""
 _CLOSED_GAP = 2.0
 """A host with a longer gap counts as closed, so that workers take other jobs."""
 
@@ -86,14 +94,9 @@ def fold(state: HostRate, answers: AnswerCounts, now: float, policy: RatePolicy)
     if answers.passed:
         if state.gap and answers.passed_sent >= state.lowered_at:
             state = _accepts_again(state, answers.passed_sent, now)
-        passing = now - state.grown_at
-        if passing > 0:
-            tempo = state.tempo + (answers.passed / passing - state.tempo) * -math.expm1(-passing / 2)
-            state = msgspec.structs.replace(state, tempo=tempo)
-        if answers.passed_sent >= state.lowered_at:
-            state = _timed(state, answers, now)
-        if state.latency > _TOO_SLOW * state.unloaded and answers.passed_sent >= state.lowered_at and state.pressed:
-            state = _overloaded(state, now, policy)
+        state = timed(state, answers, now)
+        if is_overloaded(state, answers):
+            state = asked_less(state, now, policy)
         else:
             state = _raised(state, answers.passed, now, policy)
     if answers.refused:
@@ -108,44 +111,12 @@ def fold(state: HostRate, answers: AnswerCounts, now: float, policy: RatePolicy)
     return state
 
 
-def _timed(state: HostRate, answers: AnswerCounts, now: float) -> HostRate:
-    """Return the state with the latency of these answers."""
-    mean = answers.seconds / answers.passed
-    if not state.latency:
-        return msgspec.structs.replace(state, latency=mean, unloaded=mean)
-    mean = min(mean, _SPIKE * state.unloaded)
-    latency = mean + (state.latency - mean) * (1 - 1 / _RECENT) ** answers.passed
-    usual = _USUAL if latency < _SLOWER * state.unloaded else 8 * _USUAL
-    weight = max(1 - (1 - 1 / usual) ** answers.passed, min(answers.passed / state.answers, 0.5) if state.answers < 64 else 0.0)
-    unloaded = state.unloaded + weight * (latency - state.unloaded)
-    return msgspec.structs.replace(state, latency=latency, unloaded=unloaded)
-
-
-def _overloaded(state: HostRate, now: float, policy: RatePolicy) -> HostRate:
-    """Return the state for a host that answers late: it is asked less until it has caught up."""
-    through = min(max(state.tempo, state.rate / 3), state.rate)
-    ceiling, rate = 0.97 * through, max(0.85 * through, policy.slowest)
-    lowered = _slowed_to(state, rate, now, policy)
-    return msgspec.structs.replace(
-        lowered,
-        ceiling=ceiling,
-        width=0.05,
-        passed=0,
-        overshot=state.overshot or state.rate,
-        unloaded=1.05 * state.unloaded,
-        latency=1.05 * state.unloaded,
-        lowered_at=lowered.lowered_at + 2 * state.latency,
-    )
-
-
-_RECENT, _SLOWER, _TOO_SLOW, _SPIKE, _USUAL = 16.0, 1.3, 1.6, 3.0, 64.0
-
 # Raising the rate
 
 
 def _raised(state: HostRate, passed: int, now: float, policy: RatePolicy) -> HostRate:
     rate, overshot = state.rate, state.overshot
-    countable = passed if state.pressed and state.latency <= _SLOWER * state.unloaded else 0
+    countable = passed if state.pressed and not is_late(state) else 0
     doublings = min(max(now - state.grown_at, 0.0), countable / ANSWERS_TO_DOUBLE)
     if state.ceiling:
         goal = probe_rate(state.ceiling, state.width, state.passed + countable)
@@ -160,8 +131,8 @@ def _raised(state: HostRate, passed: int, now: float, policy: RatePolicy) -> Hos
         rate=min(max(rate, policy.slowest), policy.fastest),
         overshot=overshot,
         passed=state.passed + countable,
-        let_through=state.let_through + passed if state.pressed else 0,
-        let_since=(state.let_since or now) if state.pressed else now,
+        through=state.through + passed if state.pressed else 0,
+        through_since=(state.through_since or now) if state.pressed else now,
         in_window=state.in_window + passed if state.pressed else 0,
         window_since=(state.window_since or now) if state.pressed else now,
         grown_at=now,
@@ -175,50 +146,46 @@ def _raised(state: HostRate, passed: int, now: float, policy: RatePolicy) -> Hos
 def _lowered(state: HostRate, answers: AnswerCounts, now: float, policy: RatePolicy) -> HostRate:
     if state.rounds:
         return _refuses_everything(state, answers, now)
-    rate, used, spent, _ = _count_slots(state, answers)
-    through, seconds = state.let_through, max(now - state.let_since, 1e-3)
-    state = msgspec.structs.replace(state, let_through=0, let_since=now)
-    if state.ceiling and through >= _SOON and rate < (1 - _NARROWEST) * state.ceiling:
-        _, _, _, after = _count_slots(state, answers)
-        lowered = msgspec.structs.replace(
-            state,
-            ceiling=_BELOW_REFUSED * state.ceiling,
-            since=answers.sent,
-            used=after,
-            spent=max(state.next - answers.sent, 0.0),
-            refused=0,
-            lowered_at=answers.sent + 1e-6,
-        )
+    rate, used, _, _ = _count_slots(state, answers)
+    through, seconds = state.through, max(now - state.through_since, 1e-3)
+    state = msgspec.structs.replace(state, through=0, through_since=now)
+    far_below = state.ceiling > 0 and rate < (1 - _NARROWEST) * state.ceiling
+    if through >= _SOON and (far_below or not answers.hard):
+        lowered = _stands_alone(state, answers, far_below)
     elif state.ceiling and through < _SOON:
-        lowered = _refused_below(state, rate, through, seconds, answers, now, policy)
+        lowered = _new_ramp(state, _followed(state, rate, through / seconds), answers, now, policy)
     elif state.overshot and used < _TOO_FEW:
         lowered = msgspec.structs.replace(state, refused=state.refused + answers.refused)
     else:
         lowered = _new_ramp(state, _measured(state, answers), answers, now, policy)
     lowered = msgspec.structs.replace(lowered, rounds=1, refusing_since=now)
     if answers.closed_until > now + _CLOSED_GAP:
-        lowered = msgspec.structs.replace(lowered, gap=max(2 / lowered.rate, answers.closed_until - now))
+        # How long the host takes no requests is known: a single request asks then.
+        lowered = msgspec.structs.replace(lowered, gap=answers.closed_until - now)
     return lowered
 
 
-def _refused_below(
-    state: HostRate, rate: float, through: float, spent: float, answers: AnswerCounts, now: float, policy: RatePolicy
-) -> HostRate:
-    """Return the state after a refusal at a rate below the limit as it was known.
-
-    Long after the refusal before, it means little: many hosts refuse now and then. Soon after, the limit has fallen, or
-    a window is full; then the rate follows, and finds its way back.
-    """
-    begin = min(max(through / spent, rate / 2), _BELOW_REFUSED * rate)
-    ceiling = (state.ceiling + begin) / 2
-    learned = msgspec.structs.replace(
-        state, rate=begin, ceiling=ceiling, width=max(1 - begin / ceiling, _NARROWEST), passed=0, refused=0
+def _stands_alone(state: HostRate, answers: AnswerCounts, far_below: bool) -> HostRate:
+    """Return the state after a refusal that is no measurement. The rate stays: if the limit fell, another follows."""
+    return msgspec.structs.replace(
+        state,
+        ceiling=(_BELOW_REFUSED if far_below else 1.0) * state.ceiling,
+        since=answers.sent,
+        used=_count_slots(state, answers)[3],
+        spent=max(state.next - answers.sent, 0.0),
+        refused=0,
     )
-    return _new_ramp(state, learned, answers, now, policy)
 
 
-def _width(through: float) -> float:
-    return min(max(_WIDTH_FACTOR / max(through, 1.0), _NARROWEST), _BROADEST)
+def _followed(state: HostRate, rate: float, through: float) -> HostRate:
+    """Return the state after a refusal soon after another: the rate becomes what is let through, and may rise again.
+
+    The limit has fallen, or a window is full, and lets through what it let through one window ago.
+    """
+    begin = min(max(through, rate / 2), _BELOW_REFUSED * rate)
+    ceiling = (state.ceiling + begin) / 2
+    width = max(1 - begin / ceiling, _NARROWEST)
+    return msgspec.structs.replace(state, rate=begin, ceiling=ceiling, width=width, passed=0, refused=0)
 
 
 def _refuses_everything(state: HostRate, answers: AnswerCounts, now: float) -> HostRate:
@@ -239,21 +206,21 @@ def _refuses_everything(state: HostRate, answers: AnswerCounts, now: float) -> H
 
 
 def _accepts_again(state: HostRate, sent: float, now: float) -> HostRate:
-    """Return the state for a host that accepted a single request. The time for which it refused is part of the ramp."""
-    rate, ceiling, width, passed = state.rate, state.ceiling, state.width, state.passed
-    spent = max(now - sent, 0.0)
-    silence, let, active = now - state.refusing_since, state.in_window, state.refusing_since - state.window_since
-    if let >= _SOON and silence > active / 2:
-        mean = let / (active + min(silence - state.gap / 4, _LONGEST_SILENCE))
-        wide = min(max(_XW / let, 0.1), _BROADEST)
-        if (1 - wide) * mean < rate:
-            ceiling, width, passed = mean, wide, 0
-            rate = (1 - width) * mean
+    """Return the state for a host that accepted a single request after it refused everything."""
+    silence, active = now - state.refusing_since, state.refusing_since - state.window_since
+    rate, ceiling, width, passed, spent = state.rate, state.ceiling, state.width, state.passed, max(now - sent, 0.0)
+    if state.in_window >= _SOON and silence > active / 2:
+        # On average half of the last gap came after the host had begun to accept; the next would be twice as long.
+        whole = active + min(silence - state.gap / 4, _LONGEST_WINDOW)
+        limit = state.in_window / whole
+        wide = _ANSWERS_OF_A_WINDOW / state.in_window
+        wide = min(max(wide, _NARROWEST_AFTER_A_WINDOW), _WIDEST_AFTER_A_WINDOW)
+        if (1 - wide) * limit < rate:
+            rate, ceiling, width, passed = (1 - wide) * limit, limit, wide, 0
     elif ceiling:
-        spent, passed = silence, 0
-        rarely = 4 * max(1.0, ceiling / 20) / max(_REST * silence * ceiling, 1.0)
-        width = max(min(width, rarely), 0.005)
-        rate = min(rate, (1 - width) * ceiling)
+        long = width_of_probe(ceiling, _PROBE_SILENCES * silence)
+        width = max(min(width, long), _NARROWEST_AFTER_SILENCE)
+        rate, passed, spent = min(rate, (1 - width) * ceiling), 0, silence
     return msgspec.structs.replace(
         state,
         rate=rate,
@@ -261,44 +228,17 @@ def _accepts_again(state: HostRate, sent: float, now: float) -> HostRate:
         overshot=state.overshot or state.rate,
         width=width,
         passed=passed,
-        refused=0,
         gap=0.0,
         closed_until=min(state.closed_until, now),
         next=max(now, sent + 1 / rate),
         used=1.0,
         spent=spent,
+        refused=0,
         since=sent,
         lowered_at=now,
         grown_at=now,
         in_window=1,
         window_since=now,
-    )
-
-
-def _stands_alone(state: HostRate, answers: AnswerCounts) -> HostRate:
-    """Return the state after a refusal below the limit, long after the one before: most hosts have some of these."""
-    _, _, _, after = _count_slots(state, answers)
-    return msgspec.structs.replace(
-        state,
-        ceiling=_BELOW_REFUSED * state.ceiling,
-        since=answers.sent,
-        used=after,
-        spent=max(state.next - answers.sent, 0.0),
-        refused=0,
-        grown_at=state.grown_at,
-        lowered_at=answers.sent + 1e-6,
-    )
-
-
-def _slowed_to(state: HostRate, rate: float, now: float, policy: RatePolicy) -> HostRate:
-    rate = max(rate, policy.slowest)
-    return msgspec.structs.replace(
-        state,
-        rate=rate,
-        next=max(state.next, now + max(1 / rate, state.crawl_delay)),
-        lowered_at=max(state.next, now) + _GRACE_SECONDS,
-        voided_at=now,
-        grown_at=now,
     )
 
 
@@ -313,7 +253,7 @@ def _new_ramp(state: HostRate, learned: HostRate, answers: AnswerCounts, now: fl
         spent=max(state.next - answers.sent, 0.0),
         lowered_at=max(state.next, now) + _GRACE_SECONDS,
         grown_at=now,
-        latency=state.unloaded,
+        latency=state.usual_latency,
     )
     if rate >= _VOID_BELOW * state.rate and allows_bursts(learned):
         return begun
@@ -378,4 +318,11 @@ def _closed(state: HostRate, until: float, why: str, now: float) -> HostRate:
     if until <= max(state.closed_until, now):
         return state
     # Slots that are reserved already would be used while the host is closed.
-    return msgspec.structs.replace(state, closed_until=until, why=why, next=max(state.next, until), voided_at=now, spent=state.spent + max(until - max(now, state.next), 0.0))
+    return msgspec.structs.replace(
+        state,
+        closed_until=until,
+        why=why,
+        next=max(state.next, until),
+        voided_at=now,
+        spent=state.spent + max(until - max(now, state.next), 0.0),
+    )

@@ -311,8 +311,6 @@ class Simulation:
         if everyone >= _SHARE_SLOTS and now - process.share_at >= _SHARE_SECONDS:
             process.share = min(max(process.own_slots, 1) / everyone, 1.0)
             process.own_slots, process.all_slots, process.share_at = 0, view.slots, now
-        elif everyone >= _SHARE_SLOTS / 4 and process.own_slots:
-            process.share = min(process.own_slots / everyone, 1.0) if process.share == 1.0 else process.share
         self._look_later(number, now + EXACT)
 
     # The network and the host
