@@ -58,10 +58,7 @@ def probe_rate(ceiling: float, width: float, passed: float) -> float:
 
     As far above the ceiling as it started below, the host allows more than was known: what is beyond doubles then.
     """
-    position = passed / _answers_to_ceiling(ceiling, width) - 1
-    if position <= 1:
-        return ceiling * (1 + width * position**3)
-    return ceiling * (1 + width * 2 ** min(_DOUBLINGS_BEYOND * (position - 1), _MOST_DOUBLINGS))
+    return _rate_at(passed / _answers_to_ceiling(ceiling, width) - 1, ceiling, width)
 
 
 def width_of_probe(ceiling: float, seconds: float) -> float:
@@ -75,7 +72,7 @@ def probe_overshoot(final_rate: float, limit: float, ceiling: float, width: floa
     if end <= begin:
         return 0.0
     positions = (begin + (end - begin) * (step + 0.5) / _STEPS for step in range(_STEPS))
-    beyond = sum(1 - limit / (ceiling * (1 + width * position**3)) for position in positions)
+    beyond = sum(1 - limit / _rate_at(position, ceiling, width) for position in positions)
     return max(beyond, 0.0) * (end - begin) / _STEPS * _answers_to_ceiling(ceiling, width)
 
 
@@ -108,6 +105,14 @@ def _answers_to_ceiling(ceiling: float, width: float) -> float:
     return 4 * _SAVED_DURING_PROBE / width * max(1.0, ceiling / _MANY_PER_SECOND)
 
 
+def _rate_at(position: float, ceiling: float, width: float) -> float:
+    """Return the rate of a probe at a position: -1 at its start, 0 at the ceiling."""
+    if position <= 1:
+        return ceiling * (1 + width * position**3)
+    return ceiling * (1 + width * 2 ** min(_DOUBLINGS_BEYOND * (position - 1), _MOST_DOUBLINGS))
+
+
 def _position(rate: float, ceiling: float, width: float) -> float:
-    """Return where on a probe `rate` is: -1 at its start, 0 at the ceiling."""
-    return math.cbrt((rate / ceiling - 1) / width)
+    """Return the position at which a probe has this rate."""
+    beyond = (rate / ceiling - 1) / width
+    return math.cbrt(beyond) if beyond <= 1 else 1 + math.log2(beyond) / _DOUBLINGS_BEYOND
