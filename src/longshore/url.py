@@ -127,6 +127,20 @@ def _canonical(url: str) -> str:
     return urlunsplit((parts.scheme, netloc, parts.path or "/", parts.query, "")) + ("?" if empty else "")
 
 
+def requested_url(url: str) -> str:
+    """Return the URL by which a page is requested: without its fragment and its tracking parameters.
+
+    The rest stays as it was written, because sites differ in what they take for the same: some separate parameters by
+    `;`, and some answer `?wsdl` but not `?wsdl=`.
+    """
+    page, mark, query = clean_url(url).partition("#")[0].partition("?")
+    pieces = query.split("&")
+    others = [piece for piece in pieces if not _is_tracking(piece)]
+    if not others and pieces:
+        return page
+    return f"{page}{mark}{'&'.join(others)}"
+
+
 def _is_tracking(piece: str) -> bool:
     return _TRACKING.match(unquote_plus(piece.partition("=")[0])) is not None
 
