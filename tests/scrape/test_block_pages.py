@@ -54,6 +54,19 @@ def why(response: Response, *rules: BlockPage, asked: str = "", known: bool = Tr
     return BlockDetector(rules, known=known).why(response, asked or response.url)
 
 
+@pytest.mark.parametrize("body", ["<div>" * 100_000, "<p>" * 5_000_000, f"<a {'x ' * 20_000}>", "<b><i>" * 20_000])
+def test_a_hostile_page_is_fetched_whatever_the_rules_are(body: str) -> None:
+    rules = BlockPage(title="Robot Check"), BlockPage(selector="form #captcha"), BlockPage(text="unusual traffic")
+    assert why(page(body), *rules) == ""
+
+
+def test_a_rule_is_looked_for_at_the_beginning_of_a_page() -> None:
+    for rule in (BlockPage(text="unusual"), BlockPage(title="unusual"), BlockPage(selector="title")):
+        text = "<title>unusual</title>"
+        assert why(page(text + " " * 2_000_000), rule)
+        assert why(page(" " * 2_000_000 + text), rule) == ""
+
+
 @pytest.fixture
 async def site() -> AsyncIterator[ScriptedSite]:
     async with ScriptedSite().running() as made:
