@@ -241,7 +241,8 @@ async def test_the_proxy_is_blamed_and_another_one_is_taken(site: ScriptedSite, 
         await http.close()
     remotes = [asked.remote for asked in site.requests]
     assert remotes.count("127.0.1.1") == 1, "it rests after the block page"
-    assert [status for _, _, status, _ in pace.answers] == [None, 200, 200, 200, 200]
+    statuses = [status for _, _, status, _ in pace.answers]  # either proxy may be the first
+    assert (statuses.count(None), statuses.count(200), len(statuses)) == (1, 4, 5)
 
 
 async def test_a_host_that_sends_only_block_pages_is_closed(site: ScriptedSite) -> None:
