@@ -70,6 +70,19 @@ def test_a_worker_that_ends_as_it_should_leaves_no_trouble(shell: Shell) -> None
     assert healths(shell) == []
 
 
+@pytest.mark.ledger("E14")
+def test_a_server_tells_its_health_to_the_machine(shell: Shell) -> None:
+    process = shell.start("serve", "--port", str(free_port()))
+    try:
+        wait_until(lambda: [(each["process"], each["pid"]) for each in healths(shell)] == [("server", process.pid)])
+        assert shell("health").returncode == 0
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+    assert process.returncode == 0
+    assert healths(shell) == []
+
+
 def test_the_port_of_a_worker_answers_probes_and_scrapes(shell: Shell) -> None:
     shell.json("submit", "page", "--urls-file", shell.urls(3), "--run", "r")
     port = free_port()

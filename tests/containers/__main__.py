@@ -1,4 +1,4 @@
-"""`make containers`: build the image, and try the compose file with real containers. Needs root, podman and Debian's packages.
+"""`make containers`: build the image, and try the compose file with real containers (needs root and podman).
 
 The exit code is 0 if everything held, 1 if something did not, and 2 if this machine cannot run it.
 """

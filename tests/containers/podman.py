@@ -22,6 +22,7 @@ _PROGRAMS = {
 }
 """program -> the Debian package that has it."""
 _PATH = "/usr/sbin:/sbin:/usr/lib/podman:/usr/libexec/podman"
+_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 _SUITE = "bookworm"
 _PACKAGES = "python3,python3-venv,ca-certificates"
 _CONTAINERS = """[engine]
@@ -91,9 +92,7 @@ class Podman:
     def build(self, tag: str, context: Path, file: Path, *arguments: str) -> None:
         """Build an image. The certificates of this machine are those that its package indexes are trusted by."""
         given = [word for argument in arguments for word in ("--build-arg", argument)]
-        certificates = ["--volume=/etc/ssl/certs:/etc/ssl/certs:ro"]
-        shared = Path("/usr/share/ca-certificates")
-        certificates += [f"--volume={shared}:{shared}:ro"] if shared.is_dir() else []
+        certificates = [f"--volume={_CERTIFICATES}:{_CERTIFICATES}:ro"] if _CERTIFICATES.is_file() else []
         options = ["--format=docker", "--network=host", *certificates, *given, f"--tag={tag}", f"--file={file}"]
         self("build", *options, str(context))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.containers.podman import ROOT, Podman
+from tests.services.postgres import free_port
 
 PROJECT = "longshore-test"
 RUN = "containers"
@@ -35,6 +36,7 @@ class Trial:
             "HANDLERS_FILE": "waiting.py",
             "RUN": RUN,
             "STOP_GRACE_PERIOD": "30s",
+            "SERVER_PORT": str(free_port()),
         }
 
     def run(self) -> None:
