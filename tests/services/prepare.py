@@ -22,6 +22,7 @@ PACKAGES = {
     "curl": "curl",
     "jq": "jq",
     "prometheus": "prometheus",
+    "ip": "iproute2",
 }
 """program -> the Debian package that has it."""
 
