@@ -16,7 +16,7 @@ IN_PIECES := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 .PHONY: help setup setup-dev demo test matrix $(PYTHONS:%=test-on-%) services check lint types imports docs audit format bench chaos containers lock clean
 
 help: ## list the verbs
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
