@@ -23,6 +23,7 @@ PACKAGES = {
     "jq": "jq",
     "prometheus": "prometheus",
     "ip": "iproute2",
+    "runsv": "runit",
 }
 """program -> the Debian package that has it."""
 

@@ -94,7 +94,8 @@ async def work(
         if own_queue:
             await queue.close()
         # Not left to the end of Python: a thread of a handler that never ends would keep it from coming.
-        await asyncio.to_thread(traces.end)
+        if traces.active() is not None:
+            await asyncio.to_thread(traces.end)
 
 
 def _kinds(config: WorkerConfig, handlers: Mapping[str, Handler]) -> list[str]:
