@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -82,7 +82,7 @@ class Fleet:
         return done.stdout
 
     @property
-    def _here(self) -> Mapping[str, str]:
+    def _here(self) -> dict[str, str]:
         return {"LONGSHORE_QUEUE": self.url, "LONGSHORE_RECORDS_DATABASE": self.url}
 
     @contextmanager
@@ -104,7 +104,7 @@ class Fleet:
 
     @contextmanager
     def _running(
-        self, namespace: str, name: str, variables: Mapping[str, str], *arguments: str
+        self, namespace: str, name: str, variables: dict[str, str], *arguments: str
     ) -> Iterator[subprocess.Popen[bytes]]:
         with inside(namespace), (self.folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(

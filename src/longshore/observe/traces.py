@@ -26,8 +26,7 @@ from longshore.queue import Queue, Submitted
 from longshore.wrappers.traced import TracedQueue
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import SpanProcessor
+    from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
     from opentelemetry.trace import Link, Span, SpanContext
 
 _SPANS_WAITING = 20_000
@@ -143,10 +142,7 @@ class JobTraces:
 
     def settled(self, settlements: Sequence[Settlement], accepted: Sequence[bool], began: int) -> None:
         """Note the settlement of attempts, and the submission of their follow-on jobs."""
-        contexts = [
-            self._attempts.pop((each.lease.job.id, each.lease.epoch), None) or self._context_of(each.lease.job)
-            for each in settlements
-        ]
+        contexts = [self._attempted(each.lease) for each in settlements]
         given = {"longshore.jobs": len(settlements), "longshore.refused": accepted.count(False)}
         call = self._call("settle", contexts, began, given)
         for each, is_accepted in zip(settlements, accepted, strict=True):
@@ -183,21 +179,27 @@ class JobTraces:
             ).end()
             self._ids.following = None
 
+    def _attempted(self, lease: Lease) -> SpanContext:
+        """Return the span of the attempt, or the first one of a job that was given back without an attempt."""
+        known = (lease.job.id, lease.epoch)
+        return self._attempts.pop(known) if known in self._attempts else self._context_of(lease.job)
+
     def _context_of(self, job: Job) -> SpanContext:
         return self._job_context(job.run, job.kind, job.key)
 
     def _job_context(self, run: str, kind: str, key: str) -> SpanContext:
         from opentelemetry import trace
+        from opentelemetry.sdk.trace.sampling import Decision
 
         trace_id, span_id = _ids_of(run, kind, key)
         decision = self._provider.sampler.should_sample(None, trace_id, "job").decision
-        flags = trace.TraceFlags.SAMPLED if decision.is_sampled() else trace.TraceFlags.DEFAULT
+        flags = trace.TraceFlags.SAMPLED if decision is Decision.RECORD_AND_SAMPLE else trace.TraceFlags.DEFAULT
         return trace.SpanContext(trace_id, span_id, is_remote=True, trace_flags=trace.TraceFlags(flags))
 
 
 def _job_ids() -> Any:
     """Return a generator of ids that makes random ones, or those of the job that is `following`."""
-    from opentelemetry.sdk.trace import RandomIdGenerator
+    from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
     class JobIds(RandomIdGenerator):
         following: tuple[int, int] | None = None
