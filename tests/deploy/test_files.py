@@ -345,3 +345,21 @@ def test_keda_asks_the_server_for_a_number_that_counts_claimed_jobs() -> None:
     where = trigger["metadata"]["valueLocation"]
     assert where in AutoscaleAnswer.__struct_fields__
     assert AutoscaleAnswer(jobs=3, pending=1, claimed=2).jobs == 3
+
+
+def test_every_volume_of_our_containers_is_mounted_at_a_folder_of_their_user(services: dict[str, Any]) -> None:
+    """Docker makes the folder of a volume for root, unless the image has one there."""
+    made = re.findall(
+        r"install --directory --owner=10001 --group=10001(?: --mode=\d+)?((?: /\w+)+)",
+        (DEPLOY / "Dockerfile").read_text(),
+    )
+    owned = {folder for line in made for folder in line.split()}
+    mounted = {
+        each["target"]
+        for service in services.values()
+        if service["image"].startswith("longshore")
+        for each in service.get("volumes", ())
+        if each["type"] == "volume"
+    }
+    assert mounted
+    assert mounted <= owned

@@ -27,10 +27,13 @@ class Hosts:
         self._mark = secrets.token_hex(3)
         self._names = names
         self.centre = f"ls{self._mark}"
-        for namespace in (self.centre, *map(self.namespace, names)):
+
+    def make(self) -> None:
+        """Make the networks. Raise `ServiceMissingError` if this machine does not let us."""
+        for namespace in (self.centre, *map(self.namespace, self._names)):
             _ip("netns", "add", namespace)
             _ip("-n", namespace, "link", "set", "lo", "up")
-        for number, name in enumerate(names, 1):
+        for number, name in enumerate(self._names, 1):
             near, far = self._near(name), f"f{self._mark}{number}"
             peer = ("type", "veth", "peer", "name", far, "netns", self.namespace(name))
             _ip("-n", self.centre, "link", "add", near, *peer)
@@ -71,10 +74,10 @@ def hosts(*names: str) -> Iterator[Hosts]:
     with needed():
         if shutil.which("ip") is None:
             raise ServiceMissingError("ip is not installed. Fix: make services")
-    made = Hosts.__new__(Hosts)
+    made = Hosts(*names)
     try:
         with needed():
-            made.__init__(*names)  # type: ignore[misc]  # so that what a failed set-up has left is removed
+            made.make()
         yield made
     finally:
         made.remove()
