@@ -19,7 +19,7 @@ from tests.waiting import wait_until
 from longshore.observe.health_files import read_health
 from longshore.settings import TABLE
 
-JOBS = 8
+JOBS, AT_ONCE = 8, 2
 HELD = """
 import asyncio
 from pathlib import Path
@@ -29,6 +29,8 @@ from longshore import handler
 
 @handler("page", timeout=600, retries=20)
 async def page(number: int):
+    with Path("begun").open("a") as begun:
+        begun.write("one\\n")
     while not Path("go").exists():
         await asyncio.sleep(0.05)
     return number
@@ -48,7 +50,7 @@ class Service:
         program.parent.mkdir()
         program.write_text(
             f"#!/bin/sh\nexec 2>>'{folder}/log' >&2\ncd '{folder}'\n"
-            f"exec '{sys.executable}' -m longshore work held.py --concurrency 2\n"
+            f"exec '{sys.executable}' -m longshore work held.py --concurrency {AT_ONCE}\n"
         )
         program.chmod(0o755)
 
@@ -84,6 +86,11 @@ class Service:
         """The workers that can work now."""
         return [each.pid for each in read_health(self.folder / ".longshore") if each.ready]
 
+    def begun(self) -> int:
+        """How many attempts have begun."""
+        path = self.folder / "begun"
+        return len(path.read_text().splitlines()) if path.exists() else 0
+
     def counts(self) -> Any:
         return json.loads(self("status", "r", "--json"))
 
@@ -95,12 +102,12 @@ def test_a_supervisor_starts_a_crashed_worker_again_and_lets_it_finish_when_it_s
     (tmp_path / "jobs.jsonl").write_text("".join(json.dumps({"number": each}) + "\n" for each in range(JOBS)))
     service("submit", "page", "--jobs-file", "jobs.jsonl", "--run", "r")
     with service.supervised() as supervisor:
-        wait_until(lambda: bool(service.pids()) and service.counts()["claimed"] > 0)
+        wait_until(lambda: bool(service.pids()) and service.begun() == AT_ONCE)
         (first,) = service.pids()
         os.kill(first, signal.SIGKILL)
         # The jobs that it held come back when their leases expire.
         wait_until(lambda: bool(service.pids()) and service.pids() != [first])
-        wait_until(lambda: service.counts()["claimed"] > 0)
+        wait_until(lambda: service.begun() == 2 * AT_ONCE)
         service.tell("x")
         (tmp_path / "go").touch()
         supervisor.wait(120)

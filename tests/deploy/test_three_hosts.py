@@ -138,9 +138,6 @@ class Fleet:
         lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
         return {int(number) for name, number in lines if name == host and int(number) >= first}
 
-    def completed(self) -> int:
-        return int(json.loads(self("status", "r", "--json"))["completed"])
-
 
 @contextmanager
 def database(machines: Hosts) -> Iterator[PostgresServer]:
@@ -171,7 +168,7 @@ def hold_cut_and_heal(fleet: Fleet, cut: str, other: str, first: int) -> None:
     fleet.go(other)
     # The other host gets them only when their leases have expired.
     wait_until(lambda: held <= fleet.begun(other, first))
-    wait_until(lambda: fleet.completed() == first + JOBS)
+    fleet("wait", "r")
     fleet.machines.heal(cut)
     fleet.go(cut)
 
@@ -191,7 +188,7 @@ def test_a_link_that_is_cut_for_longer_than_a_lease_loses_nothing_and_settles_no
             fleet.submit(JOBS)
             hold_cut_and_heal(fleet, "b", "a", JOBS)
             fleet.submit(2 * JOBS)
-            wait_until(lambda: fleet.completed() == 3 * JOBS)
+            fleet("wait", "r")
         status = json.loads(fleet("status", "r", "--json"))
         assert (status["completed"], status["failed"], status["remaining"]) == (3 * JOBS, 0, 0)
         results = [json.loads(line) for line in fleet("export", "r").splitlines()]
