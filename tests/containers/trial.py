@@ -49,7 +49,7 @@ class Trial:
         self._until("the server answers", lambda: self._healthy(self.names("server")[0]))
         self._up("worker", scale=3)
         self._up("coordinator")
-        self._until("the first jobs are completed", lambda: self._count("completed") > 200)
+        self._until("the first 1,500 jobs are completed, the others wait", lambda: self._count("completed") >= 1500)
         for name in [*self.names("worker"), *self.names("server")]:
             self._check_locked_up(name)
         self._check("3 workers run", len(self.names("worker", running=True)) == 3)
@@ -64,12 +64,14 @@ class Trial:
         self._until("a worker says so", lambda: not all(map(self._healthy, self.names("worker", running=True))))
         self._podman("start", database)
         self._until("the database is back", lambda: self._answers(database))
+        (self._folder / "go-1").touch()
         self._until("the work goes on", lambda: self._count("completed") > before)
         print(f"   {before} jobs were completed when a worker and the database were killed")
 
         self._up("worker", scale=5)
         self._until("5 workers run", lambda: len(self.names("worker", running=True)) >= 5)
         self._until("all of them are healthy", lambda: all(map(self._healthy, self.names("worker", running=True))))
+        (self._folder / "go-2").touch()
         self._until("every job is settled", lambda: self._count("completed") + self._count("failed") == JOBS)
         self._check_settled_once()
         self._check_metrics()
