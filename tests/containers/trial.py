@@ -129,13 +129,10 @@ class Trial:
         print(f"   {again} attempts ended with a lease that expired or with an error, and were repeated")
 
     def _check_metrics(self) -> None:
-        of_server = self._query('longshore_queue_jobs{job="longshore-server",state="completed"}')
-        self._until(
-            "Prometheus has the count of the server",
-            lambda: self._query('longshore_queue_jobs{job="longshore-server",state="completed"}') == JOBS,
-        )
+        of_server = 'longshore_queue_jobs{job="longshore-server",state="completed"}'
+        self._until(f"Prometheus has {JOBS} completed jobs from the server", lambda: self._query(of_server) == JOBS)
         attempts = self._query('sum(longshore_attempts_total{outcome="completed"})')
-        print(f"   Prometheus: {of_server:.0f} jobs completed by the server's count, {attempts:.0f} by living workers")
+        print(f"   {attempts:.0f} of them by workers that live, as Prometheus knows from them")
         rules = self._prometheus("/api/v1/rules")["data"]["groups"]
         self._check("the alert rules are loaded", sum(len(group["rules"]) for group in rules) > 10)
 
