@@ -22,6 +22,8 @@ PACKAGES = {
     "curl": "curl",
     "jq": "jq",
     "prometheus": "prometheus",
+    "ip": "iproute2",
+    "runsv": "runit",
 }
 """program -> the Debian package that has it."""
 
