@@ -13,7 +13,7 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-in
 IN_PIECES := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test matrix $(PYTHONS:%=test-on-%) services check lint types imports docs audit format bench chaos containers lock clean
+.PHONY: help setup setup-dev demo test dist site matrix $(PYTHONS:%=test-on-%) services check lint types imports docs audit format bench chaos containers lock clean
 
 help: ## list the verbs
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,14 @@ audit: ## ask a database of known weaknesses about all locked libraries
 	@test -x .venv-audit/bin/pip-audit || { $(PYTHON) -m venv .venv-audit && \
 	  .venv-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit; }
 	.venv-audit/bin/pip-audit --disable-pip --require-hashes -r requirements-dev.lock
+
+site: setup-dev ## the documentation as a site in build/site, which needs no network; a dead link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "Open build/site/index.html"
+
+dist: setup ## build the wheel and the source archive in dist/
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
 
 format: setup-dev ## format the code and fix lint
 	$(BIN)/ruff format .
