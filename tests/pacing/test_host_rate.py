@@ -78,7 +78,9 @@ def test_a_host_that_allows_no_burst_allows_the_rate_at_which_it_refused() -> No
 
 
 def test_the_better_a_ceiling_is_known_the_flatter_is_the_next_probe() -> None:
-    widths = [fold(on_a_probe(used, used / 12, rate=13.2), refused(), NOW, RatePolicy()).width for used in (12, 14, 200)]
+    widths = [
+        fold(on_a_probe(used, used / 12, rate=13.2), refused(), NOW, RatePolicy()).width for used in (12, 14, 200)
+    ]
     assert widths == sorted(widths, reverse=True)
     assert widths[0] > widths[-1]
 

@@ -29,7 +29,7 @@ _SLOWEST_TEMPO = 3.0
 _CEILING, _BEGIN, _WIDTH = 0.97, 0.85, 0.05
 """The ceiling and the rate after an overload, as shares of what the host answered, and the width of the next probe."""
 _QUEUE_LATENCIES = 2.0
-"""For so many times its latency an overloaded host still answers what was sent before."""
+"""For this many times its latency an overloaded host still answers what was sent before."""
 
 
 def timed(state: HostRate, answers: AnswerCounts, now: float) -> HostRate:

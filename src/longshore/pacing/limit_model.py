@@ -62,7 +62,7 @@ def probe_rate(ceiling: float, width: float, passed: float) -> float:
 
 
 def width_of_probe(ceiling: float, seconds: float) -> float:
-    """Return the width of a probe that takes so many seconds to reach the ceiling."""
+    """Return the width of a probe that takes `seconds` to reach the ceiling."""
     return 4 * _SAVED_DURING_PROBE * max(1.0, ceiling / _MANY_PER_SECOND) / max(ceiling * seconds, 1.0)
 
 

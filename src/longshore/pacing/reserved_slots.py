@@ -37,7 +37,7 @@ _LATE_INTERVALS = 3
 _READ_SECONDS = 10.0
 """After this long the shared time is read again."""
 _SHARE_SECONDS, _SHARE_SLOTS = 2.0, 16
-"""The share of this process is measured over so many seconds, and slots of all processes, at least."""
+"""The share of this process is measured over at least this many seconds, and slots of all processes."""
 _LEAST_LEAD, _LONG_AGO = 0.5, 1.5
 """The least share of the lead, for a process that had the last slot; and after how many turns it reserves with all."""
 _SET_BACK_SECONDS = 30.0
