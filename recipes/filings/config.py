@@ -108,8 +108,8 @@ def check_contact() -> None:
     settings = resolve({})
     if "@" not in f"{settings.contact}{settings.user_agent}":
         raise UsageError(
-            "EDGAR asks every program for a contact. Fix: LONGSHORE_CONTACT=you@example.org in .env, with an address that "
-            "you read"
+            "EDGAR asks every program for a contact. Fix: LONGSHORE_CONTACT=you@example.org in .env, with "
+            "an address that you read"
         )
 
 

@@ -19,19 +19,22 @@ header { grid-column: 1 / 3; background: #1c2a3d; color: #fff; padding: 1rem 1.5
 header h1 { margin: 0; font-size: 1.25rem; overflow-wrap: anywhere } header p { margin: .25rem 0 0; color: #ccd6e4 }
 main { padding: 1rem 1.5rem; min-width: 0 }
 pre { background: #fff; border: 1px solid #d5dae2; border-radius: 6px; padding: 1.25rem; margin: 0;
-  font: 13px/1.6 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; tab-size: 4 }
+  font: 13px/1.6 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; tab-size: 4;
+  box-sizing: border-box }
 aside { padding: 1rem 1.5rem 1rem 0; min-width: 0 }
 aside ol, aside ul { margin: .5rem 0 1.5rem; padding: 0; list-style: none }
-aside li { background: #fff; border: 1px solid #d5dae2; border-left: 5px solid; border-radius: 6px; padding: .5rem .75rem;
-  margin-bottom: .5rem; overflow-wrap: anywhere }
+aside li { background: #fff; border: 1px solid #d5dae2; border-left: 5px solid; border-radius: 6px;
+  padding: .5rem .75rem; margin-bottom: .5rem; overflow-wrap: anywhere }
 aside h2 { font-size: 1rem; margin: 0 } a { color: inherit }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 .75rem; margin: .25rem 0 0; font-size: .9rem }
 dt { color: #5a6675 } dd { margin: 0 }
 mark { color: inherit; border-radius: 3px; padding: 1px 0; border-bottom: 2px solid }
 mark:target { outline: 3px solid #1c2a3d }
 small { color: #5a6675 }
-.company { background-color: #d9e8fb; border-color: #2f6db5 } .person { background-color: #ddf3de; border-color: #2c8438 }
-.role { background-color: #fdeacb; border-color: #b87514 } .relation { background-color: #eadff7; border-color: #7a4bb0 }
+.company { background-color: #d9e8fb; border-color: #2f6db5 }
+.person { background-color: #ddf3de; border-color: #2c8438 }
+.role { background-color: #fdeacb; border-color: #b87514 }
+.relation { background-color: #eadff7; border-color: #7a4bb0 }
 .event { background-color: #fbdcdc; border-color: #b83a3a } .problem { border-color: #5a6675 }
 aside li.company, aside li.person, aside li.role, aside li.relation, aside li.event { background-color: #fff }
 @media (max-width: 60rem) { body { display: block } aside { padding: 1rem 1.5rem } }
@@ -62,7 +65,8 @@ def page_of(accession: str, read: Submission, facts: list[Fact]) -> str:
     )
     unread = f"<h2>Not read ({len(read.problems)})</h2><ul>{problems}</ul>" if problems else ""
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
         f"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f"<title>{_shown(form)} {_shown(name)}</title><style>{_STYLE}</style></head><body>"
         f"<header><h1>{_shown(name) or 'No company'} · {_shown(form) or 'no form'}</h1>"
@@ -120,5 +124,5 @@ def _listed(facts: list[Fact]) -> Iterator[str]:
 
 
 def _shown(text: str) -> str:
-    """Escape text of a filing. Invisible characters, and those that turn text around, become a replacement character."""
+    """Escape text of a filing. Invisible characters, and those that turn text around, become replacement characters."""
     return _INVISIBLE.sub("\ufffd", escape(text))

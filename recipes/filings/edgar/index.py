@@ -8,11 +8,13 @@ from datetime import date
 
 from filings.edgar.decode import decoded
 
-FORMS = frozenset(("8-K", "8-K/A", "10-K", "10-K/A", "10-K405", "10-Q", "10-Q/A", "SC 13D", "SC 13D/A", "SC 13G", "SC 13G/A", "3", "3/A", "4", "4/A", "5", "5/A"))  # fmt: skip
+_PLAIN_FORMS = ("8-K", "10-K", "10-K405", "10-Q", "SC 13D", "SC 13G", "3", "4", "5")
+FORMS = frozenset((*_PLAIN_FORMS, *(f"{form}/A" for form in _PLAIN_FORMS)))
 """The forms that this recipe reads."""
 _PATH = re.compile(r"edgar/data/\d{1,10}/(?P<accession>\d{10}-\d\d-\d{6})\.txt")
 _COLUMNS = re.compile(
-    r"^(?P<form>\S+(?: \S+)*)\s{2,}(?P<company>\S.*?)\s{2,}(?P<cik>\d{1,10})\s+(?P<filed>[\d-]{8,10})\s+(?P<path>\S+)\s*$"
+    r"^(?P<form>\S+(?: \S+)*)\s{2,}(?P<company>\S.*?)\s{2,}(?P<cik>\d{1,10})\s+(?P<filed>[\d-]{8,10})\s+"
+    r"(?P<path>\S+)\s*$"
 )
 
 
@@ -29,7 +31,10 @@ class Entry:
 
 
 def read_index(body: bytes) -> tuple[list[Entry], list[str]]:
-    """Return the filings that a list has, and the lines that could not be read. Without a line of dashes it is no list."""
+    """Return the filings that a list has, and the lines that could not be read.
+
+    Without a line of dashes it is no list, and has no filings.
+    """
     text, _ = decoded(body)
     entries: list[Entry] = []
     unread: list[str] = []

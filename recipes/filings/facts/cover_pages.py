@@ -24,7 +24,8 @@ _TYPE = re.compile(r"type\s+of\s+reporting\s+person[^\n]{0,40}?[\s:]+(?P<type>[A
 _EVENT = re.compile(rf"(?P<date>{DATE})\s*\n?\s*\(\s*date\s+of\s+event", re.IGNORECASE)
 _CLASS = re.compile(r"(?P<detail>[A-Z][^\n]{2,80}?)\s*\n\s*\(\s*title\s+of\s+class\s+of\s+securities", re.IGNORECASE)
 _SUBSIDIARY = re.compile(
-    r"^[ \t]*(?P<name>[A-Z][^\n\t]{1,78}?,?[ ](?:Inc\.|Corp\.|Corporation|LLC|Ltd\.|Limited|L\.P\.|GmbH|S\.A\.|B\.V\.|Company))"
+    r"^[ \t]*(?P<name>[A-Z][^\n\t]{1,78}?,?[ ]"
+    r"(?:Inc\.|Corp\.|Corporation|LLC|Ltd\.|Limited|L\.P\.|GmbH|S\.A\.|B\.V\.|Company))"
     r"(?:\t+|[ ]{2,})(?P<state>[A-Z][A-Za-z]+(?:[ ][A-Z][A-Za-z]+){0,3})[ \t]*$",
     re.MULTILINE,
 )

@@ -21,9 +21,9 @@ PASSAGE = 6_000
 """Characters in one question."""
 MOST_PASSAGES = 12
 _INSTRUCTIONS = (
-    "You read a passage of an SEC filing and list facts that the passage states. Copy every name and title exactly as the "
-    "passage writes it. Write dates as YYYY-MM-DD. List only facts that the passage states, and leave a list empty if it "
-    "states none."
+    "You read a passage of an SEC filing and list facts that the passage states. Copy every name and title exactly as "
+    "the passage writes it. Write dates as YYYY-MM-DD. List only facts that the passage states, and leave a list empty "
+    "if it states none."
 )
 
 

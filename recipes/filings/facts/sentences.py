@@ -59,10 +59,14 @@ _ENDS = (
     ),
 )
 _SIGNED = _compiled(
-    rf"/s/[ \t]*(?P<signed>{_NAME})[ \t]*\n+[ \t]*(?:Name:[ \t]*)?(?P<name>{_NAME})[ \t]*(?:\n+[ \t]*(?:Title:[ \t]*)?|,[ \t]*)"
+    rf"/s/[ \t]*(?P<signed>{_NAME})[ \t]*\n+[ \t]*(?:Name:[ \t]*)?(?P<name>{_NAME})[ \t]*"
+    r"(?:\n+[ \t]*(?:Title:[ \t]*)?|,[ \t]*)"
     rf"(?P<titles>{_TITLE}(?:(?:,\s+and|,|\s+and)\s+{_TITLE})*)[ \t]*(?:\n+[ \t]*Dated?:?[ \t]+(?P<date>{DATE}))?"
 )
-_AUDITOR = r"(?:its|the\s+Company[’']s|our)\s+(?:independent\s+(?:registered\s+public\s+accounting\s+firm|(?:public\s+)?accountants?|auditors?))"
+_AUDITOR = (
+    r"(?:its|the\s+Company[’']s|our)\s+independent\s+"
+    r"(?:registered\s+public\s+accounting\s+firm|(?:public\s+)?accountants?|auditors?)"
+)
 _DISMISSED = _compiled(rf"{_LEAD}[Tt]he\s+Company\s+dismissed\s+(?P<firm>{_COMPANY})\s+as\s+{_AUDITOR}{_WHEN}")
 _ENGAGED = _compiled(rf"{_LEAD}[Tt]he\s+Company\s+engaged\s+(?P<firm>{_COMPANY})\s+as\s+{_AUDITOR}{_WHEN}")
 _BOUGHT = _compiled(

@@ -39,6 +39,7 @@ class BoltGraph:
         """Connect, and make the constraints."""
         try:
             from neo4j import GraphDatabase
+            from neo4j.exceptions import ConfigurationError
         except ImportError as error:
             raise UsageError("The driver of Neo4j is missing. Fix: pip install 'longshore[graph]'") from error
         server = self._server
@@ -46,7 +47,7 @@ class BoltGraph:
             self._driver = GraphDatabase.driver(
                 server.uri, auth=(server.user, server.password), connection_timeout=10, max_transaction_retry_time=30
             )
-        except ValueError as error:
+        except (ValueError, ConfigurationError) as error:
             raise UsageError(f"NEO4J_URI cannot be '{mask_url(server.uri)}': {error}") from error
         try:
             self._guarded(self._constrain)
@@ -69,6 +70,8 @@ class BoltGraph:
         return self._guarded(lambda: self._read(statement, parameters))
 
     def _constrain(self) -> None:
+        # It says at once that nothing answers; a statement would be tried for half a minute.
+        self._opened().verify_connectivity()
         for label in NODES:
             name = f"{label.lower()}_id"
             self._read(f"CREATE CONSTRAINT {name} IF NOT EXISTS FOR (n:{label}) REQUIRE n.id IS UNIQUE", {})

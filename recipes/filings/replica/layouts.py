@@ -43,7 +43,11 @@ def file_of(filing: Filing) -> bytes:
 
 def _encoded(filing: Filing, text: str) -> bytes:
     if filing.fault == "bad-bytes":
-        return text.encode("cp1252", errors="replace").replace(b"customary", b"cust\x81mary").replace(b"candidates", b"c\x81ndidates").replace(b"Exhibit", b"Exh\x81bit").replace(b"meeting", b"meet\x81ng").replace(b"assurance", b"assur\x81nce")  # fmt: skip
+        body = text.encode("cp1252", errors="replace")
+        for word in (b"customary", b"candidates", b"Exhibit", b"meeting", b"assurance"):
+            # A byte without a meaning.
+            body = body.replace(word, word[:3] + b"\x81" + word[4:])
+        return body
     if filing.filed.year < 2000 or chance("encoding", filing.accession).random() < 0.4:
         try:
             return text.encode("cp1252")
@@ -125,7 +129,8 @@ def _document(filing: Filing, paper: Paper, number: int, style: str) -> str:
         inner, name = _plain(filing, paper), f"d{number}.txt"
     else:
         inner, name = _html(filing, paper, style), f"d{number}.htm"
-    return f"<DOCUMENT>\n{type_line}<SEQUENCE>{number}\n<FILENAME>{name}\n<DESCRIPTION>{paper.type}\n<TEXT>\n{inner}</TEXT>\n</DOCUMENT>\n"
+    frame = f"<DOCUMENT>\n{type_line}<SEQUENCE>{number}\n<FILENAME>{name}\n<DESCRIPTION>{paper.type}\n<TEXT>\n"
+    return f"{frame}{inner}</TEXT>\n</DOCUMENT>\n"
 
 
 def _plain(filing: Filing, paper: Paper) -> str:
@@ -137,7 +142,8 @@ def _plain(filing: Filing, paper: Paper) -> str:
     for kind, *rest in paper.blocks:
         match kind:
             case "cover":
-                lines.extend([each.center(_WIDTH) for each in ("SECURITIES AND EXCHANGE COMMISSION", f"FORM {filing.form}", *rest, filing.company.full_name.upper())] + [""])  # fmt: skip
+                titles = ("THE REPLICA COMMISSION", f"FORM {filing.form}", *rest, filing.company.full_name.upper())
+                lines.extend([*(each.center(_WIDTH) for each in titles), ""])
             case "item":
                 wrapped(f"Item {rest[0]}.  {rest[1]}")
             case "heading":
@@ -189,7 +195,8 @@ def _html(filing: Filing, paper: Paper, style: str) -> str:
 def _as_blocks(filing: Filing, kind: str, *rest: Any) -> str:
     match kind:
         case "cover":
-            return f"<h1>FORM {escape(filing.form)}</h1><h2>{escape(rest[0])}</h2><p>{rest[1]}</p><p><b>{escape(filing.company.full_name)}</b></p>"
+            name = escape(filing.company.full_name)
+            return f"<h1>FORM {escape(filing.form)}</h1><h2>{escape(rest[0])}</h2><p>{rest[1]}</p><p><b>{name}</b></p>"
         case "item":
             return f"<p><b>Item&nbsp;{rest[0]}. {escape(rest[1])}</b></p>"
         case "heading":
@@ -208,8 +215,9 @@ def _as_blocks(filing: Filing, kind: str, *rest: Any) -> str:
         case "owner":
             name, shares, percent, owner_type = rest
             return (
-                f"<p>1. NAMES OF REPORTING PERSONS<br>{escape(name)}</p><p>11. AGGREGATE AMOUNT BENEFICIALLY OWNED BY EACH REPORTING "
-                f"PERSON<br>{shares}</p><p>13. PERCENT OF CLASS REPRESENTED BY AMOUNT IN ROW (11)<br>{percent}%</p>"
+                f"<p>1. NAMES OF REPORTING PERSONS<br>{escape(name)}</p><p>11. AGGREGATE AMOUNT BENEFICIALLY OWNED BY "
+                f"EACH REPORTING PERSON<br>{shares}</p><p>13. PERCENT OF CLASS REPRESENTED BY AMOUNT IN ROW (11)<br>"
+                f"{percent}%</p>"
                 f"<p>14. TYPE OF REPORTING PERSON<br>{owner_type}</p><hr>"
             )
         case _:
@@ -278,14 +286,17 @@ def _ownership_xml(filing: Filing, paper: Paper) -> str:
             security, when, shares, price, code, held = rest
             cost = "<footnoteId id='F1'/>" if price is None else f"<value>{price}</value>"
             table.append(
-                f"<nonDerivativeTransaction>{_value('securityTitle', security)}{_value('transactionDate', when.isoformat())}"
+                f"<nonDerivativeTransaction>{_value('securityTitle', security)}"
+                f"{_value('transactionDate', when.isoformat())}"
                 f"<transactionAmounts>{_value('transactionShares', f'{shares:.0f}')}"
                 f"<transactionPricePerShare>{cost}</transactionPricePerShare>"
-                f"{_value('transactionAcquiredDisposedCode', code)}</transactionAmounts>{_after(held)}</nonDerivativeTransaction>"
+                f"{_value('transactionAcquiredDisposedCode', code)}</transactionAmounts>{_after(held)}"
+                "</nonDerivativeTransaction>"
             )
     if filing.fault == "number-malformed":
         table.append(
-            f"<nonDerivativeTransaction>{_value('securityTitle', 'Common Stock')}{_value('transactionDate', '2010-13-45')}"
+            f"<nonDerivativeTransaction>{_value('securityTitle', 'Common Stock')}"
+            f"{_value('transactionDate', '2010-13-45')}"
             f"<transactionAmounts>{_value('transactionShares', 'see note')}"
             f"{_value('transactionAcquiredDisposedCode', 'A')}</transactionAmounts></nonDerivativeTransaction>"
         )

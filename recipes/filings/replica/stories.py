@@ -40,8 +40,8 @@ _ITEMS = {
 }
 _DECOYS = (
     "The Board of Directors has not yet appointed a successor, and a committee will review several candidates.",
-    "The Company may enter into further agreements, and there can be no assurance that any acquisition will be completed.",
-    "Ms. Kestrel and Mr. Juniper attended the meeting. No director resigned because of a disagreement with the Company.",
+    "The Company may enter into further agreements, and there is no assurance that any acquisition will be completed.",
+    "Ms. Kestrel and Mr. Juniper attended the meeting. No director resigned because of a disagreement.",
     "The form of the release is attached as Exhibit 99.1 and shall not be deemed to be filed.",
 )
 
@@ -155,7 +155,8 @@ def _of_year(year: int, number: int) -> Filing:
     if filing.form in ("3", "4", "5"):
         return filing
     part = "subject" if form.startswith("SC") else "filer"
-    filing.facts.insert(0, ("company", {"name": company.name, "part": part, "cik": company.cik, "sic": company.sic, "state": company.state}))  # fmt: skip
+    about = {"name": company.name, "part": part, "cik": company.cik, "sic": company.sic, "state": company.state}
+    filing.facts.insert(0, ("company", about))
     return filing
 
 
@@ -233,7 +234,7 @@ def _auditor(filing: Filing, paper: Paper, dice: Random) -> None:
     paper.blocks += [
         (
             "p",
-            f"On {written(when)}, the Company dismissed {old} as its {firm}. The reports of that firm had no adverse opinion.",
+            f"On {written(when)}, the Company dismissed {old} as its {firm}. Its reports had no adverse opinion.",
         ),
         ("p", f"The Company engaged {new} as the Company’s {firm}, effective {written(later)}."),
     ]
@@ -249,7 +250,7 @@ def _purchase(filing: Filing, paper: Paper, dice: Random) -> None:
     paper.blocks.append(
         (
             "p",
-            f"On {written(filing.period)}, the Company completed its acquisition of {whole}{other} for {amount} in cash.",
+            f"On {written(filing.period)}, the Company completed its acquisition of {whole}{other} for {amount}.",
         )
     )
     filing.add_company(other, "counterparty")
@@ -266,7 +267,7 @@ def _agreement(filing: Filing, paper: Paper, dice: Random) -> None:
     paper.blocks.append(
         (
             "p",
-            f"The Company entered into {article} {detail} with {other}, dated as of {written(when)}. Its terms are customary.",
+            f"The Company entered into {article} {detail} with {other}, dated as of {written(when)}. It is customary.",
         )
     )
     filing.add_company(other, "counterparty")
@@ -349,7 +350,8 @@ def _ownership(filing: Filing, dice: Random) -> None:
     filing.add("company", **issuer, sic=company.sic, state=company.state)
     filing.add("person", name=name, cik=cik)
     for role in (["Director"] if director else []) + ([title] if title else []):
-        filing.add("role", person=name, company=company.name, title=role, action="holds", valid_from=None, valid_to=None, as_of=filing.period.isoformat())  # fmt: skip
+        days = {"valid_from": None, "valid_to": None, "as_of": filing.period.isoformat()}
+        filing.add("role", person=name, company=company.name, title=role, action="holds", **days)
     held = float(dice.randint(1_000, 90_000))
     if filing.form == "3":
         lines.append(("holding", "Common Stock", held))
