@@ -97,6 +97,12 @@ def prepare(queue: str) -> None:
         os.environ["LONGSHORE_HOST_RATE"] = str(min(settings.host_rate, MOST_REQUESTS - 1))
 
 
+def slow_down() -> None:
+    """Let the coordinator ask the live source once a second: that is what the workers leave of its limit."""
+    if is_live():
+        os.environ["LONGSHORE_HOST_DELAY"] = "1"
+
+
 def is_live() -> bool:
     """Return whether filings come from the live source."""
     host = (urlsplit(source()).hostname or "").lower()

@@ -26,6 +26,7 @@ class Scan:
 
     def entries(self) -> Iterator[Entry]:
         """Yield the filings of the forms that this recipe reads, each once, until the limit."""
+        config.slow_down()
         seen = set[str]()
         for quarter in (1, 2, 3, 4):
             for entry in self._quarter(quarter):
