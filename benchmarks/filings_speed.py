@@ -1,6 +1,6 @@
 """How much faster two and four workers read filings than one, if each filing waits for a model (ledger C6).
 
-python -m benchmarks.filings_speed [--jobs 40] [--seconds 2] [--turns 1]
+python -m benchmarks.filings_speed [--jobs 40] [--seconds 3] [--turns 1]
 
 The replica is quick, the model is a scripted one behind Ollama's routes that takes `--seconds` for each filing, and the
 queue is a folder. Each worker has one filing at a time. The time is that from the first claim to the last settlement.
@@ -50,35 +50,42 @@ def measured(folder: FilingsFolder, workers: int) -> float:
     return float(max(ends) - min(row["settled_at"] - row["seconds"] for row in rows))
 
 
+def speeds(jobs_each: int, seconds: float, turns: int) -> dict[int, float]:
+    """Return the median time for each number of workers."""
+    found: dict[int, list[float]] = {1: [], 2: [], 4: []}
+    for turn in range(turns):
+        for workers, times in found.items():
+            with tempfile.TemporaryDirectory() as name:
+                times.append(_once(Path(name), workers, jobs_each, seconds))
+            load = os.getloadavg()[0]
+            print(f"turn {turn + 1}: {workers} workers {times[-1]:.1f} s (load {load:.0f})", flush=True)
+    return {workers: statistics.median(times) for workers, times in found.items()}
+
+
+def _once(place: Path, workers: int, jobs_each: int, seconds: float) -> float:
+    replica = FilingsReplica("--rate", "1000", "--seconds", "0", "--slow-seconds", "0", "--troubled", "0")
+    adapter = OllamaAdapter(place, {}, "--seconds", str(seconds), "--model", "small:latest")
+    settings = {"USE_AI_EXTRACTION": "true", "OLLAMA_BASE_URL": adapter.url, "OLLAMA_MODEL": "small"}
+    folder = FilingsFolder(place / "here", replica, **settings)
+    try:
+        jobs(replica.url, jobs_each, folder.folder / "jobs.jsonl")
+        return measured(folder, workers)
+    finally:
+        folder.kill_all()
+        adapter.stop()
+        replica.stop()
+
+
 def main() -> None:
     """Measure, and print a line for each number of workers."""
     options = argparse.ArgumentParser()
     options.add_argument("--jobs", type=int, default=40)
-    options.add_argument("--seconds", type=float, default=2.0)
+    options.add_argument("--seconds", type=float, default=3.0)
     options.add_argument("--turns", type=int, default=1)
     given = options.parse_args()
-    found: dict[int, list[float]] = {1: [], 2: [], 4: []}
-    for turn in range(given.turns):
-        for workers, times in found.items():
-            with tempfile.TemporaryDirectory() as name:
-                place = Path(name)
-                replica = FilingsReplica("--rate", "1000", "--seconds", "0", "--slow-seconds", "0", "--troubled", "0")
-                adapter = OllamaAdapter(place, {}, "--seconds", str(given.seconds), "--model", "small:latest")
-                settings = {"USE_AI_EXTRACTION": "true", "OLLAMA_BASE_URL": adapter.url, "OLLAMA_MODEL": "small"}
-                folder = FilingsFolder(place / "here", replica, **settings)
-                try:
-                    jobs(replica.url, given.jobs, folder.folder / "jobs.jsonl")
-                    times.append(measured(folder, workers))
-                finally:
-                    folder.kill_all()
-                    adapter.stop()
-                    replica.stop()
-            load = os.getloadavg()[0]
-            print(f"turn {turn + 1}: {workers} workers {times[-1]:.1f} s (load {load:.0f})", flush=True)
-    one = statistics.median(found[1])
-    for workers, times in found.items():
-        each = statistics.median(times)
-        print(f"{workers} workers: {each:.1f} s, {one / each:.2f} times as fast as one")
+    found = speeds(given.jobs, given.seconds, given.turns)
+    for workers, each in found.items():
+        print(f"{workers} workers: {each:.1f} s, {found[1] / each:.2f} times as fast as one")
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def submit(year: int, limit: int | None, run: str, *, ai: bool) -> None:
         f"{done.submitted:,} filings of {year} added to run {run}; {done.duplicates:,} were there already.", flush=True
     )
     if scan.unread:
-        print(f"{scan.unread} lines of the lists could not be read.", flush=True)
+        print(f"Lines of the lists that could not be read: {scan.unread:,}", flush=True)
 
 
 def watch(run: str | None) -> int:

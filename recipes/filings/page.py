@@ -9,7 +9,7 @@ from pathlib import Path
 
 from filings import config
 from filings.edgar.submission import Submission
-from filings.facts.fact import KINDS, Fact
+from filings.facts.fact import KINDS, Fact, Ground
 from longshore.system.atomic_file import write_atomically
 
 _STYLE = """
@@ -94,12 +94,12 @@ def _marked(text: str, facts: list[Fact]) -> Iterator[str]:
         if not piece or not open_facts:
             yield piece
             continue
-        shown = sorted(set(open_facts), key=lambda each: KINDS.index(facts[each].kind), reverse=True)
+        kind = min((facts[each].kind for each in open_facts), key=KINDS.index)
         title = "; ".join(f"{each + 1} {facts[each].kind}" for each in sorted(set(open_facts)))
         new = [each for each in sorted(set(open_facts)) if each not in first]
         first.update(new)
         anchors = "".join(f'<a id="f{each + 1}"></a>' for each in new)
-        yield f'{anchors}<mark class="{facts[shown[0]].kind}" title="{title}">{piece}</mark>'
+        yield f'{anchors}<mark class="{kind}" title="{title}">{piece}</mark>'
 
 
 def _spans(facts: list[Fact]) -> Iterator[tuple[int, int, int]]:
@@ -115,9 +115,7 @@ def _listed(facts: list[Fact]) -> Iterator[str]:
             if value is None:
                 continue
             ground = fact.grounds.get(name)
-            how = (
-                "" if ground is None or ground.match == "exact" else f" <small>{ground.match} {ground.score:g}</small>"
-            )
+            how = "" if ground is None or ground.match == "exact" else f" <small>{ground.match}{_score(ground)}</small>"
             rows.append(f"<dt>{_shown(name.replace('_', ' '))}</dt><dd>{_shown(str(value))}{how}</dd>")
         by = "" if fact.found_by == "rules" else " <small>by the model</small>"
         yield f'<li class="{fact.kind}"><a href="#f{number}">{number} {fact.kind}</a>{by}<dl>{"".join(rows)}</dl></li>'
@@ -126,3 +124,7 @@ def _listed(facts: list[Fact]) -> Iterator[str]:
 def _shown(text: str) -> str:
     """Escape text of a filing. Invisible characters, and those that turn text around, become replacement characters."""
     return _INVISIBLE.sub("\ufffd", escape(text))
+
+
+def _score(ground: Ground) -> str:
+    return f" {ground.score:g}" if ground.match == "fuzzy" else ""

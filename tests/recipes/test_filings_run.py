@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +20,13 @@ from tests.recipes.yellowpages import MARK, RECIPES, in_order
 from tests.waiting import wait_until
 
 from filings import config
+from filings.edgar.submission import read_submission
+from filings.facts.rules import facts_of
+from filings.graph.embedded import EmbeddedGraph
+from filings.graph.rows import rows_of
+from filings.graph.schema import RELATIONS
+from filings.replica.layouts import file_of
+from filings.replica.stories import filings
 from longshore.settings import resolve
 
 QUICK = ("--rate", "1000", "--seconds", "0", "--slow-seconds", "0.3", "--troubled", "0.4")
@@ -66,20 +74,52 @@ def kill_a_worker(folder: FilingsFolder) -> None:
     random.choice(workers).kill()
 
 
+Relation = tuple[str, str, str, str]
+
+
+def in_graph(file: Path) -> Counter[Relation]:
+    """The relations of a graph, without those that join several filings."""
+    found = Counter[Relation]()
+    with EmbeddedGraph(file) as graph:
+        for kind in RELATIONS:
+            rows = graph.query(f"MATCH (a)-[r:{kind}]->(b) RETURN a.id AS a, r.key AS key, b.id AS b")
+            found.update((kind, row["a"], row["key"], row["b"]) for row in rows if kind != "HELD")
+    return found
+
+
+def relations_of(year: int) -> Counter[Relation]:
+    """The relations that the filings of a year have, each once."""
+    found = Counter[Relation]()
+    for filing in filings():
+        if filing.filed.year == year:
+            read = read_submission(file_of(filing))
+            company = read.company
+            own = {
+                "accession": filing.accession,
+                "company": None if company is None or company.name is None else company.name.text,
+                "cik": None if company is None or company.cik is None else company.cik.text,
+            }
+            for (kind, _, _), rows in rows_of(own, facts_of(read)[0]).relations.items():
+                found.update((kind, row["start_id"], row["key"], row["end_id"]) for row in rows.values())
+    return found
+
+
 @pytest.mark.ledger("C1", "C2", "C3", "C4")
 def test_all_that_is_true_is_found_once_although_workers_are_killed(
     make_replica: MakeReplica, make_folder: MakeFolder, tmp_path: Path
 ) -> None:
     replica = make_replica(*QUICK)
     # Two machines: each has its own settings and cache, and the volume with the queue and the records is shared.
+    volume = tmp_path / "volume"
     shared = {
-        "QUEUE_DIR": str(tmp_path / "volume" / "queue"),
-        "LONGSHORE_DATA_FOLDER": str(tmp_path / "volume" / "data"),
+        "QUEUE_DIR": str(volume / "queue"),
+        "LONGSHORE_DATA_FOLDER": str(volume / "data"),
+        "FILINGS_GRAPH": str(volume / "graph.lbug"),
     }
     first, second = (make_folder(replica, name, **shared) for name in ("first", "second"))
     said = first.run("filings.coordinator", "--year", "2010").stdout
     assert "40 filings of 2010 added to run filings-2010; 0 were there already." in said
-    assert "lines of the lists could not be read" in said
+    assert "Lines of the lists that could not be read: " in said
     again = first.run("filings.coordinator", "--year", "2010").stdout
     assert "\n0 filings of 2010 added to run filings-2010; 40 were there already." in "\n" + again
     workers = [each.start("filings.worker", "--until-done") for each in (first, second)]
@@ -90,6 +130,7 @@ def test_all_that_is_true_is_found_once_although_workers_are_killed(
         folder.finish(process)
     assert in_order(second.all_records("filings-2010")) == in_order(replica.truth(2010))
     assert first.counts("filings-2010") == {"claimed": 0, "completed": 40, "failed": 0, "pending": 0}
+    assert in_graph(volume / "graph.lbug") == relations_of(2010)
     pages = {path.name for folder in (first, second) for path in folder.folder.glob("data/pages/*.html")}
     assert len(pages) == 40
     counts = replica.counts()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.filings_speed import jobs, speeds
 from tests.recipes.filings_scene import FilingsFolder, FilingsReplica
 from tests.recipes.test_filings_run import QUICK
 from tests.services.bolt import BoltServer
@@ -182,6 +183,34 @@ def test_a_real_small_model_answers_by_the_schema(adapter: Adapter, use: Use, *,
     for each in found.facts[len(by_rules) :]:
         RECORDS[each.kind].model_validate(each.record("x"))
         assert all(read.text[ground.start : ground.end].strip() for ground in each.grounds.values())
+
+
+@pytest.mark.ledger("C6")
+@pytest.mark.parametrize("workers", [2, 4])
+def test_workers_wait_for_the_model_at_the_same_time(workers: int, tmp_path: Path, adapter: Adapter) -> None:
+    # No question is answered before as many wait as there are workers, so fewer would wait forever.
+    server = adapter({}, "--model", MODEL, "--together", str(workers))
+    replica = FilingsReplica(*QUICK)
+    settings = {"USE_AI_EXTRACTION": "true", "OLLAMA_BASE_URL": server.url, "OLLAMA_MODEL": "small"}
+    folder = FilingsFolder(tmp_path / "here", replica, **settings)
+    try:
+        jobs(replica.url, 2 * workers, folder.folder / "jobs.jsonl")
+        folder.run("longshore", "submit", "filing", "--jobs-file", "jobs.jsonl", "--run", "speed")
+        folder.finish(folder.start("filings.worker", "--until-done", "--workers", str(workers)))
+        assert folder.counts("speed") == {"claimed": 0, "completed": 2 * workers, "failed": 0, "pending": 0}
+        assert server.asked() == 2 * workers
+    finally:
+        folder.kill_all()
+        replica.stop()
+
+
+@pytest.mark.ledger("C6")
+def test_two_workers_are_twice_as_fast_as_one_and_four_four_times(*, long: bool) -> None:
+    if not long:
+        pytest.skip("the long form: --long")
+    times = speeds(jobs_each=40, seconds=3, turns=1)
+    assert times[1] >= 1.95 * times[2]
+    assert times[1] >= 3.8 * times[4]
 
 
 def merge_all(chosen: list[Filing]) -> None:

@@ -3,7 +3,8 @@
     python ollama_routes.py PORT --answers FILE     a JSON object: a word -> the answer to a question that has the word
     python ollama_routes.py PORT --gguf             the model of `model.lock`, which this Python must have
 
-A scripted answer takes `--seconds`. Models must be pulled first; `--slots` questions are answered at a time.
+A scripted answer takes `--seconds`. Models must be pulled first. With `--together N` questions are answered when N of them wait
+at the same time.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Adapter(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     answer: Callable[[Question], str]
-    slots: threading.Semaphore
+    together: threading.Barrier | None = None
     models: ClassVar[set[str]] = set()
     asked = 0
 
@@ -70,8 +71,13 @@ class Adapter(BaseHTTPRequestHandler):
             self._send({"error": f"model '{model}' not found"}, 404)
             return
         Adapter.asked += 1
-        with self.slots:
-            content = type(self).answer(body)
+        if self.together is not None:
+            try:
+                self.together.wait(timeout=120)
+            except threading.BrokenBarrierError:
+                self._send({"error": "the other questions never came"}, 500)
+                return
+        content = type(self).answer(body)
         self._send({"model": model, "message": {"role": "assistant", "content": content}, "done": True})
 
     def _send(self, value: Any, status: int = 200) -> None:
@@ -129,11 +135,11 @@ def main() -> None:
     options.add_argument("--answers")
     options.add_argument("--gguf", action="store_true")
     options.add_argument("--seconds", type=float, default=0.0)
-    options.add_argument("--slots", type=int, default=100)
+    options.add_argument("--together", type=int, help="answer only when this many questions wait at the same time")
     options.add_argument("--model", action="append", default=[], help="is there from the beginning")
     given = options.parse_args()
     Adapter.models.update(given.model)
-    Adapter.slots = threading.Semaphore(given.slots)
+    Adapter.together = None if given.together is None else threading.Barrier(given.together)
     Adapter.answer = staticmethod(of_model() if given.gguf else scripted(given.answers, given.seconds))
     server = ThreadingHTTPServer(("127.0.0.1", given.port), Adapter)
     server.daemon_threads = True
