@@ -104,4 +104,4 @@ lock: ## pin the requirements again (needs uv)
 	uv pip compile pyproject.toml --extra build --extra postgres --extra browser --extra fingerprint --extra brotli --extra html --extra parquet --extra graph --extra serve --extra metrics --extra test --extra check $(LOCK_OPTIONS) -o requirements-dev.lock
 
 clean: ## remove what was built or cached
-	rm -rf .venv .venv-audit $(PYTHONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .longshore dist build
+	rm -rf .venv .venv-audit .venv-services $(PYTHONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .longshore dist build

@@ -17,6 +17,8 @@ from longshore.system.file_lock import FileLock
 
 _PATIENCE = 120.0
 """Seconds to wait for a turn: a merge takes a fraction of one."""
+_MEMORY = 256 << 20
+"""Bytes that it may use; by default it would be most of the memory of the machine."""
 
 
 class EmbeddedGraph:
@@ -46,7 +48,7 @@ class EmbeddedGraph:
                 raise ConnectionFailedError(f"{self._file} is in use by another process for {_PATIENCE:g} seconds")
             opening.callback(lock.release)
             try:
-                database = ladybug.Database(str(self._file))
+                database = ladybug.Database(str(self._file), buffer_pool_size=_MEMORY, max_num_threads=1)
                 opening.callback(database.close)
                 self._connection = ladybug.Connection(database)
                 opening.callback(self._connection.close)

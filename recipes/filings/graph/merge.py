@@ -9,7 +9,7 @@ from filings import config
 from filings.facts.fact import Fact
 from filings.graph.intervals import intervals
 from filings.graph.rows import Row, Rows, rows_of
-from filings.graph.statements import DROP_HELD, EVENTS, GONE, ROLES, Typed, merge_nodes, merge_relations
+from filings.graph.statements import DROP_HELD, EVENTS, GONE, ROLES, SAID_OF, Typed, merge_nodes, merge_relations
 
 BATCH = 500
 """Rows in one statement."""
@@ -87,13 +87,14 @@ def merge_filing(filing: Mapping[str, Any], facts: Iterable[Fact]) -> None:
 
 def write(transaction: Transaction, rows: Rows) -> None:
     """Merge rows within a transaction, and make the intervals of their people again."""
+    before = {row["person"] for row in transaction.call(SAID_OF, source=rows.source)}
     for label in sorted(rows.nodes):
         # All who merge lock the same nodes in the same order.
         _in_batches(transaction, merge_nodes(label, transaction.typed), sorted(rows.nodes[label].values(), key=_id))
     _drop_what_is_gone(transaction, rows)
     for (kind, start, end), found in sorted(rows.relations.items()):
         _in_batches(transaction, merge_relations(kind, start, end, transaction.typed), list(found.values()))
-    _write_intervals(transaction, rows.people())
+    _write_intervals(transaction, sorted(before.union(rows.people())))
 
 
 def _drop_what_is_gone(transaction: Transaction, rows: Rows) -> None:

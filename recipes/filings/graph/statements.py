@@ -42,6 +42,7 @@ def merge_relations(kind: str, start: str, end: str, typed: Typed) -> str:
 SAID = "|".join(kind for kind in RELATIONS if kind != "HELD")
 GONE = f"MATCH (a)-[r:{SAID}]->(b) WHERE r.source = $source AND NOT r.key IN $keys DELETE r"
 """Removes what an earlier reading of the filing found, and this one did not."""
+SAID_OF = "MATCH (a:Person)-[r:HAS_ROLE]->(b:Company) WHERE r.source = $source RETURN DISTINCT a.id AS person"
 ROLES = (
     "MATCH (a:Person)-[r:HAS_ROLE]->(b:Company) WHERE a.id IN $people RETURN a.id AS person, b.id AS company, "
     "r.title AS title, r.action AS action, r.valid_from AS valid_from, r.valid_to AS valid_to"
