@@ -3,8 +3,8 @@
     python ollama_routes.py PORT --answers FILE     a JSON object: a word -> the answer to a question that has the word
     python ollama_routes.py PORT --gguf             the model of `model.lock`, which this Python must have
 
-A scripted answer takes `--seconds`. Models must be pulled first. With `--together N` questions are answered when N of them
-wait at the same time.
+A scripted answer takes `--seconds`. Models must be pulled first. With `--together N` questions are answered when N of
+them wait at the same time.
 """
 
 from __future__ import annotations
