@@ -19,7 +19,7 @@ from longshore import LongshoreError
 from longshore.errors import NotFoundError, UsageError
 from longshore.job import State
 
-_EXIT_CODES = {"completed": 0, "cancelled": 3, "detached": 130}
+_EXIT_CODES = {"completed": 0, "cancelled": 3}
 
 
 def submit(year: int, limit: int | None, run: str, *, ai: bool) -> None:
@@ -47,6 +47,9 @@ def watch(run: str | None) -> int:
             print("No run has work left. Start one: python -m filings.coordinator --year 2010 --limit 10")
             return 0
         raise
+    except KeyboardInterrupt:
+        print("The run goes on. To watch it again: python -m filings.coordinator --wait")
+        return 130
     print(f"Run {end.run_id} {end.ended}.")
     print("\n".join(statistics(end.run_id)))
     return _EXIT_CODES.get(end.ended, 1)

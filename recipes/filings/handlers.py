@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from filings import config
-from filings.edgar.submission import Submission, date_of, read_submission
+from filings.edgar.submission import Problem, Submission, date_of, read_submission
 from filings.facts.fact import RECORDS, Fact
 from filings.facts.model import ModelReading, facts_with_model
 from filings.facts.rules import facts_of
@@ -91,7 +91,10 @@ def _read(body: bytes, accession: str) -> Reading:
     read = read_submission(body)
     facts, dropped = facts_of(read)
     own = read.accession
-    return Reading(accession if own is None else own.text, read, facts, dropped)
+    if own is not None and own.text != accession:
+        # It goes by the number under which the source lists it: a file must not pass for another one.
+        read.problems.append(Problem("accession-differs", f"the header has the number {own.text}"))
+    return Reading(accession, read, facts, dropped)
 
 
 def _filing_record(reading: Reading, payload: dict[str, Any]) -> dict[str, Any]:

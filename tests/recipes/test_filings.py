@@ -20,6 +20,7 @@ from filings.facts.grounding import Grounding, fold
 from filings.facts.rules import facts_of
 from filings.facts.spelling import date_in, number_in
 from filings.graph.intervals import Interval, intervals
+from filings.handlers import _read
 from filings.page import page_of
 from filings.replica.index import index_page, quarter
 from filings.replica.layouts import file_of
@@ -82,6 +83,13 @@ def test_the_replica_has_every_form_and_every_fault() -> None:
     }  # fmt: skip
     kinds = Counter((kind, values.get("kind")) for each in filings() for kind, values in truth(each))
     assert min(kinds.values()) >= 2, kinds
+
+
+def test_a_file_cannot_pass_for_another_filing() -> None:
+    first, second = filings()[30:32]
+    reading = _read(file_of(first), second.accession)
+    assert reading.accession == second.accession
+    assert [each.code for each in reading.submission.problems][-1] == "accession-differs"
 
 
 FILES = [file_of(each) for each in filings()]

@@ -7,6 +7,7 @@ import os
 import random
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -154,6 +155,10 @@ def test_the_coordinator_leaves_at_once_and_a_later_wait_picks_the_run_up(
     assert not (here.folder / "data" / "queue").exists()
     jobs = list((here.folder / "other" / "queue" / "pending").rglob("*.json"))
     assert len(jobs) == 8, "a file for each job"
+    waiting = here.start("filings.coordinator", "--wait", "--queue-dir", "other/queue")
+    wait_until(lambda: "0 of 5 done" in here.output())
+    waiting.send_signal(signal.SIGINT)
+    assert "The run goes on." in here.finish(waiting, code=130), "nothing is lost by it"
     waiting = here.start("filings.coordinator", "--wait", "--queue-dir", "other/queue")
     worker = here.start("filings.worker", "--until-done", "--workers", "1", "--queue-dir", "other/queue")
     here.finish(worker)

@@ -15,6 +15,9 @@ from filings.facts.spelling import date_in, number_in
 OWN_WORDS = frozenset(("kind", "part", "action"))
 """The values that are not in the text: our own words."""
 
+_ABBREVIATIONS = (" Jr.", " Sr.", "Inc.", "Corp.", "Ltd.", "Co.", "N.A.", "L.P.", "S.A.", "B.V.")
+"""Ends of names whose full stop belongs to them."""
+
 
 class Piece:
     """A value and the place that it was read at."""
@@ -38,13 +41,9 @@ def spaced(match: re.Match[str], group: str, offset: int) -> Piece | None:
     """Return a group of a match with single spaces; `offset` is where the searched text begins."""
     if match[group] is None:
         return None
-    text = (
-        match[group].rstrip(" ,;.")
-        if not match[group]
-        .rstrip()
-        .endswith((" Jr.", " Sr.", "Inc.", "Corp.", "Ltd.", "Co.", "N.A.", "L.P.", "S.A.", "B.V."))
-        else match[group].rstrip()
-    )
+    text = match[group].rstrip()
+    if not text.endswith(_ABBREVIATIONS):
+        text = text.rstrip(" ,;.")
     begin = offset + match.start(group)
     return Piece(" ".join(text.split()), begin, begin + len(text)) if text else None
 
