@@ -52,6 +52,18 @@ def ollama_model() -> str:
     return _read("OLLAMA_MODEL") or MODEL
 
 
+def ollama_seconds() -> float:
+    """Return the seconds that an answer may take: `OLLAMA_TIMEOUT_SECONDS`, 300. Raise `UsageError` for other words."""
+    named = _read("OLLAMA_TIMEOUT_SECONDS") or "300"
+    try:
+        seconds = float(named)
+    except ValueError:
+        seconds = 0.0
+    if not 1 <= seconds <= 86_400:
+        raise UsageError(f"OLLAMA_TIMEOUT_SECONDS cannot be '{named}'. Write seconds, from 1 to 86400.")
+    return seconds
+
+
 def neo4j() -> Neo4j | None:
     """Return the Neo4j server of `NEO4J_URI`; None if there is none."""
     uri = _read("NEO4J_URI")

@@ -35,7 +35,7 @@ class Reading:
     dropped: int
 
 
-@handler(KIND, timeout=600, retries=5, backoff=1, identity=("url",), emits=RECORDS, block_pages=_BLOCK_PAGES)
+@handler(KIND, timeout=3600, retries=5, backoff=1, identity=("url",), emits=RECORDS, block_pages=_BLOCK_PAGES)
 async def filing(job: Job, kit: AsyncKit) -> dict[str, Any]:
     """Read one filing."""
     if config.is_live():

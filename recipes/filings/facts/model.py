@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from filings import config
 from filings.edgar.header import Quote
@@ -57,6 +58,13 @@ class _Answer(BaseModel):
 
 
 SCHEMA: dict[str, Any] = _Answer.model_json_schema()
+_ENTRIES: dict[str, TypeAdapter[Any]] = {
+    "people": TypeAdapter(str),
+    "companies": TypeAdapter(str),
+    "roles": TypeAdapter(_Role),
+    "relations": TypeAdapter(_Relation),
+    "events": TypeAdapter(_Event),
+}
 
 
 @dataclass
@@ -66,7 +74,7 @@ class ModelReading:
     facts: list[Fact] = field(default_factory=list)
     """With those of the rules, which come first."""
     dropped: int = 0
-    """Values that are not in the text."""
+    """Values that are not in the text, and entries that the schema does not know."""
     passages: int = 0
     left_out: int = 0
     """Passages that were not asked about, because the filing is too long."""
@@ -84,7 +92,7 @@ class Passage:
 
 async def facts_with_model(read: Submission, facts: list[Fact]) -> ModelReading:
     """Ask the model of the settings about each passage, and return its facts after those that the rules found."""
-    ollama, model = Ollama(config.ollama_url()), config.ollama_model()
+    ollama, model = Ollama(config.ollama_url(), seconds=config.ollama_seconds()), config.ollama_model()
     found = list(passages(read))
     reading = ModelReading(facts, passages=min(len(found), MOST_PASSAGES), left_out=max(len(found) - MOST_PASSAGES, 0))
     if not found:
@@ -93,15 +101,37 @@ async def facts_with_model(read: Submission, facts: list[Fact]) -> ModelReading:
     for passage in found[:MOST_PASSAGES]:
         messages = [{"role": "system", "content": _INSTRUCTIONS}, {"role": "user", "content": passage.text}]
         answer = await ollama.ask(model, messages, SCHEMA)
-        try:
-            parsed = _Answer.model_validate_json(answer)
-        except ValidationError:
+        parsed, pruned = answer_of(answer)
+        if parsed is None:
             reading.unreadable += 1
             continue
+        grounded.dropped += pruned
         new = await asyncio.to_thread(lambda it=parsed, at=passage: list(grounded.facts(it, at)))  # type: ignore[misc]
         reading.facts = distinct([*reading.facts, *new])
     reading.dropped = grounded.dropped
     return reading
+
+
+def answer_of(text: str) -> tuple[_Answer | None, int]:
+    """Return an answer without the entries that the schema does not know, and their number; None if it is no object."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None, 0
+    if not isinstance(found, dict):
+        return None, 0
+    answer, pruned = _Answer(), 0
+    for name, adapter in _ENTRIES.items():
+        entries = found.get(name, [])
+        if not isinstance(entries, list):
+            pruned += 1
+            continue
+        for entry in entries:
+            try:
+                getattr(answer, name).append(adapter.validate_python(entry, strict=True))
+            except ValidationError:
+                pruned += 1
+    return answer, pruned
 
 
 def passages(read: Submission) -> Iterator[Passage]:
