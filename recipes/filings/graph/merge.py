@@ -9,7 +9,7 @@ from filings import config
 from filings.facts.fact import Fact
 from filings.graph.intervals import intervals
 from filings.graph.rows import Row, Rows, rows_of
-from filings.graph.statements import DROP_HELD, EVENTS, GONE, ROLES, SAID_OF, Typed, merge_nodes, merge_relations
+from filings.graph.statements import DROP_HELD, GONE, ROLES, SAID_OF, Typed, merge_nodes, merge_relations
 
 BATCH = 500
 """Rows in one statement."""
@@ -98,10 +98,11 @@ def write(transaction: Transaction, rows: Rows) -> None:
 
 
 def _drop_what_is_gone(transaction: Transaction, rows: Rows) -> None:
-    keys = [row["key"] for found in rows.relations.values() for row in found.values()]
+    kept = [row["key"] for found in rows.relations.values() for row in found.values()]
     # An empty list has no type.
-    transaction.call(GONE, source=rows.source, keys=[*keys, ""])
-    transaction.call(EVENTS, source=rows.source, ids=[*rows.nodes.get("Event", {}), ""])
+    kept += [*rows.nodes.get("Event", {}), ""]
+    for statement in GONE:
+        transaction.call(statement, source=rows.source, kept=kept)
 
 
 def _write_intervals(transaction: Transaction, people: Sequence[str]) -> None:

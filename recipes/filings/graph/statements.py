@@ -39,13 +39,19 @@ def merge_relations(kind: str, start: str, end: str, typed: Typed) -> str:
     )
 
 
-SAID = "|".join(kind for kind in RELATIONS if kind != "HELD")
-GONE = f"MATCH (a)-[r:{SAID}]->(b) WHERE r.source = $source AND NOT r.key IN $keys DELETE r"
-"""Removes what an earlier reading of the filing found, and this one did not."""
-SAID_OF = "MATCH (a:Person)-[r:HAS_ROLE]->(b:Company) WHERE r.source = $source RETURN DISTINCT a.id AS person"
+_MENTIONED = "MATCH (f:Filing {id: $source})<-[:MENTIONED_IN]-"
+_OF_FILING = ("MENTIONED_IN", "FILED")
+_SAID = "|".join(kind for kind in RELATIONS if kind not in (*_OF_FILING, "HAPPENED_AT", "HELD"))
+GONE = (
+    f"{_MENTIONED}(a)-[r:{_SAID}]->(b) WHERE r.source = $source AND NOT r.key IN $kept DELETE r",
+    f"{_MENTIONED}(c:Company)<-[:HAPPENED_AT]-(n:Event) WHERE n.source = $source AND NOT n.id IN $kept DETACH DELETE n",
+    f"MATCH (a)-[r:{'|'.join(_OF_FILING)}]->(f:Filing {{id: $source}}) WHERE NOT r.key IN $kept DELETE r",
+)
+"""Remove what an earlier reading of the filing found, and this one did not. All of it is found from the filing, because
+a graph of millions of relations cannot be searched for each."""
+SAID_OF = f"{_MENTIONED}(a:Person)-[r:HAS_ROLE]->(b:Company) WHERE r.source = $source RETURN DISTINCT a.id AS person"
 ROLES = (
     "MATCH (a:Person)-[r:HAS_ROLE]->(b:Company) WHERE a.id IN $people RETURN a.id AS person, b.id AS company, "
     "r.title AS title, r.action AS action, r.valid_from AS valid_from, r.valid_to AS valid_to"
 )
 DROP_HELD = "MATCH (a:Person)-[r:HELD]->(b:Company) WHERE a.id IN $people DELETE r"
-EVENTS = "MATCH (n:Event) WHERE n.source = $source AND NOT n.id IN $ids DETACH DELETE n"
