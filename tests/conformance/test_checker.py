@@ -507,6 +507,18 @@ class TestStatements:
         story.settle(A)
         assert broken(story, seen(job(A))) == ["C8"]
 
+    @pytest.mark.parametrize(("kinds", "rules"), [(("page", "other"), ["C8"]), (("other",), []), (None, ["C8"])])
+    def test_a_worker_leaves_jobs_of_kinds_that_it_cannot_take_to_others(
+        self, kinds: tuple[str, ...] | None, rules: list[str], story: Story
+    ) -> None:
+        story.submit(A)
+        wants = Called(call=0, queue=Q, verb="claim", holder="bert", chosen=Chosen(run="r", kinds=kinds))
+        story.call("bert", wants, Answered(call=0))
+        story.note("conductor", ProcessEnded(process="bert", code=0, until_done="r", queue=Q))
+        story.claim(A)
+        story.settle(A)
+        assert broken(story, seen(job(A))) == rules
+
     def test_a_worker_that_leaves_a_finished_run_before_more_is_submitted(self, story: Story) -> None:
         story.note("bert", WorkerNamed(holder="bert"))
         story.submit(A)

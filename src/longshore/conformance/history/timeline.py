@@ -10,6 +10,7 @@ from longshore.conformance.history.events import (
     Answered,
     AnyEvent,
     Called,
+    Chosen,
     FaultSwitched,
     HandlerEntered,
     HandlerLeft,
@@ -197,6 +198,8 @@ class Timeline:
     started: dict[str, int] = field(default_factory=dict)
     last_seen: dict[str, int] = field(default_factory=dict)
     """The moment of the last event of each process."""
+    wanted: defaultdict[str, set[Chosen]] = field(default_factory=lambda: defaultdict(set))
+    """What each process asked for when it claimed."""
     victims: set[str] = field(default_factory=set)
     """Processes that were killed, stopped or starved, or ended with an error; "" if a fault concerned all of them."""
 
@@ -219,6 +222,8 @@ def timeline(histories: Iterable[ProcessHistory]) -> Timeline:
             if isinstance(event, Called):
                 answered_at, answered = answers.get(event.call, (None, None))
                 _add_call(found, QueueCall(history.process, place, answered_at, event, answered))
+                if event.verb == "claim" and event.chosen is not None:
+                    found.wanted[history.process].add(event.chosen)
             else:
                 _add_event(found, history.process, place, event)
     return found
