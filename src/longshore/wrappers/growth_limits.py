@@ -118,6 +118,13 @@ class GrowthLimitedQueue(QueueWrapper):
         """The name under which this worker takes its quota of new jobs."""
         return self._quota.holder
 
+    def look_again(self) -> None:
+        """Read the limits of runs, and learn which jobs they have, again: either has been changed."""
+        # A new dictionary: what is being read at this moment goes to the former one.
+        self._limits = {}
+        self._known.clear()
+        self._learned.clear()
+
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """Settle, without the follow-on jobs beyond the limits."""
         if self._state is None or not any(_follow_on(each) for each in settlements):
@@ -262,11 +269,11 @@ class GrowthLimitedQueue(QueueWrapper):
     async def _limits_of(self, run: str) -> GrowthLimits:
         if self._state is None:
             return GrowthLimits()
-        now = self._clock.monotonic()
-        read, limits = self._limits.get(run, (float("-inf"), GrowthLimits()))
+        now, known = self._clock.monotonic(), self._limits
+        read, limits = known.get(run, (float("-inf"), GrowthLimits()))
         if now - read >= _KNOWN_SECONDS:
             limits = await limits_of(self._state, run)
-            self._limits[run] = now, limits
+            known[run] = now, limits
         return limits
 
 
