@@ -104,7 +104,7 @@ class Served:
             self.waiting.hint(jobs)
         return submitted
 
-    @property
+    @cached_property
     def capabilities(self) -> Capabilities:
         """The description of this server for its clients."""
         return Capabilities(
