@@ -100,7 +100,7 @@ chaos: setup-dev services ## faults and real processes for MINUTES on MEDIUM [SE
 
 lock: ## pin the requirements again (needs uv)
 	uv pip compile pyproject.toml --extra build $(LOCK_OPTIONS) -o requirements.lock
-	uv pip compile pyproject.toml --extra build --extra postgres --extra browser --extra fingerprint --extra brotli --extra html --extra parquet --extra serve --extra metrics --extra test --extra check $(LOCK_OPTIONS) -o requirements-dev.lock
+	uv pip compile pyproject.toml --extra build --extra postgres --extra browser --extra fingerprint --extra brotli --extra html --extra parquet --extra pdf --extra serve --extra metrics --extra test --extra check $(LOCK_OPTIONS) -o requirements-dev.lock
 
 clean: ## remove what was built or cached
 	rm -rf .venv .venv-audit $(PYTHONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .longshore dist build
