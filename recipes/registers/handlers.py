@@ -24,7 +24,7 @@ from registers.readers.india import read_product as read_indian_product
 from registers.readers.malaysia import read_product as read_malaysian_product
 from registers.readers.netherlands import read_pack
 from registers.readers.quebec import read_list, read_publications
-from registers.readers.russia import read_results
+from registers.readers.russia import read_form, read_results
 from registers.readers.taiwan import read_drug
 from registers.readers.values import CutOffError
 from registers.records import (
@@ -113,7 +113,7 @@ async def russia(url: str, kit: AsyncKit) -> Result:
 
     async def sent(url: str) -> Response:
         # A form can be sent once.
-        form = (await _fetch("Russia", url, kit)).form("#search", {"page": number or "1"})
+        form = read_form(await _fetch("Russia", url, kit), number or "1")
         return _usable(await kit.http.post(form.url, data=form.data, check=False))
 
     found, pages = await _again(sent, url, kit, read_results)

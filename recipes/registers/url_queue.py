@@ -3,8 +3,8 @@
     for claimed in claim_batch("India", run_id, "script-1", 10):
         complete_url(claimed, {"packs": scrape(claimed.url)})
 
-Each claim is fenced: once its lease has expired, `complete_url` and `fail_url` change nothing and return False. (A queue
-in a folder or in git has no clock: there a claim is refused as soon as another process has seen that it expired.)
+Each claim is fenced: once its lease has expired, `complete_url` and `fail_url` change nothing and return False. (In a
+folder or in git, which have no clock, a claim is refused as soon as another process has seen that it expired.)
 """
 
 from __future__ import annotations

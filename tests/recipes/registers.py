@@ -57,6 +57,7 @@ class Folder(Site):
 
     def __init__(self, folder: Path, replica: Replica, queue: str = "", **variables: str) -> None:
         self.folder = folder
+        self._begun: list[subprocess.Popen[bytes]] = []
         folder.mkdir(exist_ok=True)
         (folder / "registers").symlink_to(RECIPES / "registers")
         self.queue = queue or f"sqlite:///{folder}/registers.db"
@@ -92,7 +93,7 @@ class Folder(Site):
     def begin(self, command: str | list[str], name: str) -> subprocess.Popen[bytes]:
         """Start a command, as typed or as a list. Its output is in a file of this name."""
         with (self.folder / name).open("ab") as out:
-            return subprocess.Popen(
+            begun = subprocess.Popen(
                 command,
                 shell=isinstance(command, str),
                 cwd=self.folder,
@@ -101,6 +102,14 @@ class Folder(Site):
                 stdout=out,
                 stderr=out,
             )
+        self._begun.append(begun)
+        return begun
+
+    def kill_all(self) -> None:
+        super().kill_all()
+        for each in self._begun:
+            each.kill()
+            each.wait()
 
     def said(self, name: str) -> str:
         return (self.folder / name).read_text()

@@ -23,7 +23,7 @@ from registers.orchestrator import ScraperOrchestrator
 from registers.readers import argentina, india, malaysia, netherlands, quebec, russia, taiwan
 from registers.readers.values import BlockedError, CutOffError, SessionExpiredError, decoded, price, written_day
 from registers.replica.limits import LimitOptions, Limits, Verdict
-from registers.replica.russia import expired_page
+from registers.replica.russia import expired_page, form_page
 from registers.replica.site import REGISTERS
 from registers.replica.world import BLOCK_PAGE
 from registers.scrapers import get_execution_mode, scrapers
@@ -106,6 +106,14 @@ def test_a_page_that_is_cut_anywhere_is_asked_for_again(register: str, reader: C
         with pytest.raises(CutOffError) as cut:
             reader(Response(url=whole.url, body=whole.body[:length]))
         assert cut.value.retryable
+
+
+def test_a_form_that_is_cut_anywhere_is_asked_for_again() -> None:
+    whole = form_page("token")
+    assert russia.read_form(Response(url=BASE, body=whole.body), "7").data == {"__state": ["token"], "page": ["7"]}
+    for length in range(len(whole.body) - 10):
+        with pytest.raises(CutOffError):
+            russia.read_form(Response(url=BASE, body=whole.body[:length]), "7")
 
 
 def test_refusals_with_status_200_are_retried_and_unknown_layouts_are_not() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from longshore.scrape.html.forms import Form
 from longshore.scrape.http.client import Response
 from registers.readers.values import (
     Fields,
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 _ENCODINGS = ("utf-8", "cp1251", "koi8_r")
 _MEDICINE = ("medicine", "name", "inn", "holder")
 _LABELS = ("Рег. номер", "Торговое наименование", "МНН", "Держатель")
+
+
+def read_form(page: Response, number: str) -> Form:
+    """Return the form that asks for a page of results, with its token."""
+    return decoded(page, _ENCODINGS, 'id="search"').form("#search", {"page": number})
 
 
 def read_results(page: Response) -> tuple[list[Fields], int]:

@@ -13,7 +13,9 @@ from registers.replica.site import Replica, SiteOptions
 
 async def serve(given: argparse.Namespace) -> None:
     """Serve all registers."""
-    options = SiteOptions(given.size, given.seconds, given.slow_seconds, given.troubled, given.unlimited)
+    options = SiteOptions(
+        given.size, given.seconds, given.slow_seconds, given.troubled, given.unlimited, given.hold_after
+    )
     port = await Replica(options).start(given.port)
     print(f"The replica is at http://127.0.0.1:{port}", flush=True)
     await asyncio.Event().wait()
@@ -28,6 +30,7 @@ def main() -> None:
     options.add_argument("--slow-seconds", type=float, default=1.5, help="how long one of twenty pages takes")
     options.add_argument("--troubled", type=float, default=0.08, help="share of pages that fail when first asked for")
     options.add_argument("--unlimited", action="store_true", help="without limits on how often a register is asked")
+    options.add_argument("--hold-after", type=int, metavar="N", help="answer N pages, then wait for /NAME/go (tests)")
     try:
         asyncio.run(serve(options.parse_args()))
     except KeyboardInterrupt:

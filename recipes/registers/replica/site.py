@@ -53,6 +53,8 @@ class SiteOptions:
     """The share of pages that fail when they are asked for first."""
     unlimited: bool = False
     """Whether the registers may be asked as often as one likes."""
+    hold_after: int | None = None
+    """After this number of pages a register waits with its answers, until `/NAME/go` is asked for; None never holds."""
 
 
 class RegisterSite:
@@ -65,6 +67,8 @@ class RegisterSite:
         self._limits = Limits(_LIMITS[register])
         self._asked = set[str]()
         self._tokens = set[str]()
+        self.go = asyncio.Event()
+        """Set when held answers may be sent."""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer any request."""
@@ -92,8 +96,16 @@ class RegisterSite:
                 self.counts["troubled"] += 1
                 self.counts[f"first time: {trouble}"] += 1
                 return _troubled(request, trouble, page)
+        if self.register is not RUSSIA or request.method == "POST":
+            await self._hold()
+            self.counts["good"] += 1
         headers = {"Content-Type": page.content_type, "Cache-Control": "max-age=60"}
         return web.Response(status=page.status, body=page.body, headers=headers)
+
+    async def _hold(self) -> None:
+        hold_after = self._options.hold_after
+        if hold_after is not None and self.counts["good"] >= hold_after:
+            await self.go.wait()
 
     def _page(self, request: web.Request, path: str, form: Mapping[str, str]) -> Page | None:
         if self.register is not RUSSIA:
@@ -157,6 +169,7 @@ class Replica:
         app.router.add_get("/{name}/urls.txt", self._start_urls)
         app.router.add_get("/{name}/truth.jsonl", self._truth)
         app.router.add_get("/{name}/counts.json", self._counts)
+        app.router.add_get("/{name}/go", self._go)
         return await _serve(app, port)
 
     async def _where(self, request: web.Request) -> web.Response:
@@ -178,6 +191,10 @@ class Replica:
 
     async def _counts(self, request: web.Request) -> web.Response:
         return web.json_response(self._site(request).counts)
+
+    async def _go(self, request: web.Request) -> web.Response:
+        self._site(request).go.set()
+        return web.Response()
 
     def _site(self, request: web.Request) -> RegisterSite:
         site = self._sites.get(request.match_info["name"])
