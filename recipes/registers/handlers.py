@@ -113,7 +113,7 @@ async def russia(url: str, kit: AsyncKit) -> Result:
 
     async def sent(url: str) -> Response:
         # A form can be sent once.
-        form = read_form(await _fetch("Russia", url, kit), number or "1")
+        form = read_form(_usable(await kit.http.get(url, check=False)), number or "1")
         return _usable(await kit.http.post(form.url, data=form.data, check=False))
 
     found, pages = await _again(sent, url, kit, read_results)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from longshore import LongshoreError
 from longshore.cli import main as longshore_command
 from longshore.runs.scrapers.start import settings_for, worker_variables
+from longshore.settings import TABLE
 from registers.scrapers import find
 
 
@@ -30,13 +31,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = options.parse_args(arguments)
     try:
         scraper = find(given.scraper)
-        # The workers of a fleet take the settings of the scraper from the environment, too.
+        # The workers of a fleet take their settings from the environment, too.
         os.environ |= worker_variables(scraper, settings_for(scraper, {}))
+        os.environ[TABLE["batch_size"].variable] = given.batch_size
     except LongshoreError as error:
         print(f"worker: {error}", file=sys.stderr)
         return error.exit_code
     several = [] if given.concurrency is None else ["--concurrency", given.concurrency]
-    common = [scraper.handler, "--run", given.run_id, "--until-done", "--batch-size", given.batch_size, *several]
+    common = [scraper.handler, "--run", given.run_id, "--until-done", *several]
     if given.autoscale is None:
         return longshore_command(["work", *common])
     return longshore_command(["fleet", *common, "--autoscale", given.autoscale, "--per", given.per, "--yes"])

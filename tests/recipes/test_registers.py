@@ -218,7 +218,7 @@ def urls(number: int) -> list[str]:
     return [f"http://127.0.0.1:1/product/{each}" for each in range(number)]
 
 
-@pytest.mark.ledger("D1", "D2", "D4")
+@pytest.mark.ledger("D1", "D2", "D4", "F2")
 def test_urls_are_claimed_in_batches_and_a_claim_that_expired_changes_nothing(queue: str) -> None:
     repeated = [*urls(12), "HTTP://127.0.0.1:1/product/3#again"]
     assert url_queue.enqueue_urls("India", "may", repeated) == {"enqueued": 12, "duplicates": 1}

@@ -6,9 +6,6 @@ import io
 import re
 from collections.abc import Iterator
 
-from pypdf import PdfReader
-from pypdf.errors import PyPdfError
-
 from longshore import ProcessingError
 from longshore.scrape.http.client import Response
 from registers.readers.values import CutOffError, Fields, decoded, known, price, spaced
@@ -34,12 +31,19 @@ def read_list(page: Response) -> list[Fields]:
     if b"%%EOF" not in page.body[-1024:]:
         raise CutOffError(f"{page.url} ends in the middle")
     try:
+        # Imported here because only the workers of this register need it.
+        from pypdf.errors import PyPdfError
+    except ImportError as error:
+        raise ProcessingError("pypdf is not installed. Fix: pip install 'longshore[pdf]'", retryable=False) from error
+    try:
         return list(_rows(page))
     except PyPdfError as error:
         raise ProcessingError(f"{page.url} is no PDF that can be read: {error}", retryable=False) from error
 
 
 def _rows(page: Response) -> Iterator[Fields]:
+    from pypdf import PdfReader
+
     reader = PdfReader(io.BytesIO(page.body))
     if len(reader.pages) > _MOST_PAGES:
         raise ProcessingError(f"{page.url} has more than {_MOST_PAGES:,} pages", retryable=False)

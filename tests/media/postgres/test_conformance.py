@@ -13,6 +13,7 @@ from longshore.conformance import ConformanceTests, NewHarness, ProcessTests
 _numbers = count()
 
 
+@pytest.mark.ledger("F1")
 class TestPostgres(ConformanceTests, ProcessTests):
     @pytest.fixture
     def new_harness(self, server: PostgresServer) -> NewHarness:
