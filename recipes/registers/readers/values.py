@@ -37,7 +37,7 @@ def unknown_layout(url: str) -> ProcessingError:
 def decoded(page: Response, encodings: Sequence[str], label: str) -> Response:
     """Return the page with its text as it was meant: in the first encoding in which `label` can be read.
 
-    What a register says about its encodings cannot be trusted, but a page that can be read has labels that are known.
+    Registers name wrong encodings, but the labels of their pages are known.
     Raise `CutOffError` if the page has no end, and `ProcessingError` if it has no such label.
     """
     if b"captcha-form" in page.body:
