@@ -291,8 +291,8 @@ def test_the_commands_of_the_readme_work(tmp_path: Path) -> None:
     try:
         for command in commands:
             if "registers.replica" in command:
-                # Its port may be taken on the machine that tests.
-                free = command.replace("--port 8030", "--port 0")
+                # Its port may be taken on the machine that tests; fewer products are enough.
+                free = command.replace("--port 8030", "--port 0 --size 40 --seconds 0 --slow-seconds 0.2")
                 assert free != command
                 replica = subprocess.Popen(
                     shlex.split(free), cwd=tmp_path, env=folder.environment, stdout=subprocess.PIPE, text=True
@@ -325,7 +325,7 @@ class _Plain:
         from tests.kit.task_server import clean_environment
 
         self.folder = folder
-        self.environment = clean_environment() | {MARK: str(folder)}
+        self.environment = clean_environment() | {MARK: str(folder), "LONGSHORE_HOST_FIRST_RATE": "20"}
         self.environment["PATH"] = f"{Path(sys.executable).parent}:{self.environment['PATH']}"
 
     def shell(self, command: str) -> subprocess.CompletedProcess[str]:

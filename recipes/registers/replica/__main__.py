@@ -28,7 +28,7 @@ def main() -> None:
     options.add_argument("--size", type=int, default=120, help="products of each register")
     options.add_argument("--seconds", type=float, default=0.05, help="how long a page takes")
     options.add_argument("--slow-seconds", type=float, default=1.5, help="how long one of twenty pages takes")
-    options.add_argument("--troubled", type=float, default=0.08, help="share of pages that fail when first asked for")
+    options.add_argument("--troubled", type=float, default=0.02, help="share of pages that fail when first asked for")
     options.add_argument("--unlimited", action="store_true", help="without limits on how often a register is asked")
     options.add_argument("--hold-after", type=int, metavar="N", help="answer N pages, then wait for /NAME/go (tests)")
     try:

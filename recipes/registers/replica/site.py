@@ -49,7 +49,7 @@ class SiteOptions:
     """How long a page takes."""
     slow_seconds: float = 1.5
     """How long one of twenty pages takes."""
-    troubled: float = 0.08
+    troubled: float = 0.02
     """The share of pages that fail when they are asked for first."""
     unlimited: bool = False
     """Whether the registers may be asked as often as one likes."""
