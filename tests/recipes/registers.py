@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ import psutil
 from tests.kit.task_server import clean_environment
 from tests.recipes.yellowpages import MARK, RECIPES, Record, Site
 
-from longshore import stats
+from longshore import items, stats
 from longshore.queue import Count
 
 DISTRIBUTED = ("India", "Malaysia", "Netherlands", "Taiwan")
@@ -56,7 +57,7 @@ class Folder(Site):
     """A folder in which the recipe is run."""
 
     def __init__(self, folder: Path, replica: Replica, queue: str = "", **variables: str) -> None:
-        self.folder = folder
+        self.folder, self.register_replica = folder, replica
         self._begun: list[subprocess.Popen[bytes]] = []
         folder.mkdir(exist_ok=True)
         (folder / "registers").symlink_to(RECIPES / "registers")
@@ -81,8 +82,7 @@ class Folder(Site):
 
     def queued(self, register: str) -> dict[str, Any]:
         """Start a distributed scraper with all URLs of the replica, and return what is printed."""
-        written = self.run("registers.urls", register, "-o", f"{register}.txt")
-        assert written.returncode == 0, written.stderr
+        (self.folder / f"{register}.txt").write_text(self.register_replica.read(f"{register}/urls.txt"))
         return self.started(register, "--urls-file", f"{register}.txt")
 
     def started(self, register: str, *arguments: str) -> dict[str, Any]:
@@ -122,9 +122,9 @@ class Folder(Site):
         return [each for each in self.processes() if run in _arguments(each) and _is_worker(each)]
 
     def found(self, run: str) -> list[Record]:
-        done = self.run("longshore", "export", run, "--records", "price", "--bare")
-        assert done.returncode == 0, done.stderr
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        """The records of a run, from the place that the `.env` of the folder names."""
+        with contextlib.chdir(self.folder):
+            return list(items(run, "price"))
 
 
 def _is_worker(process: psutil.Process) -> bool:

@@ -95,6 +95,14 @@ def test_every_field_of_every_layout_and_encoding_is_read(register: str) -> None
     assert len(missing) >= 2, "some fields are missing or malformed"
 
 
+def test_a_comparison_counts_what_is_missing_invented_and_repeated() -> None:
+    true = [{"pack": "1", "price": 1.0}, {"pack": "2", "price": None}, {"pack": "3", "price": 3.0}]
+    found = [true[0], true[0], {"pack": "2", "price": 2.0}]
+    seen = compare(found, true)
+    assert (seen.found, seen.missing, seen.invented, seen.repeated) == (3, 2, 1, 1)
+    assert not seen.perfect
+
+
 @pytest.mark.parametrize(
     ("register", "reader"),
     [("India", india.read_product), ("Russia", russia.read_results), ("CanadaQuebec", quebec.read_list)],

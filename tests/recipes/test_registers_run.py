@@ -110,8 +110,6 @@ def test_all_that_is_true_is_found_once_although_workers_are_killed(
         assert_perfect(folder, replica, register, run)
         troubles = [name for name in replica.counts(register) if name.startswith("first time: ")]
         assert len(troubles) == 5, "every trouble was met"
-    assert folder.run("registers.check", "India", "--run-id", runs["India"]).returncode == 0
-    assert folder.run("registers.check", "Taiwan", "--run-id", runs["India"]).returncode == 1
 
 
 @pytest.mark.ledger("D2", "D6")
