@@ -117,7 +117,7 @@ def test_the_contract_and_the_extensions_have_methods() -> None:
 
 def test_every_extension_has_a_trait() -> None:
     flags = {name for name, kind in Traits.__annotations__.items() if kind == "bool"}
-    plain = {"spans_processes", "spans_machines", "wakes", "quick_shared_state", "keeps_limits", "one_clock"}
+    plain = {"spans_processes", "spans_machines", "wakes", "quick_shared_state", "one_clock", "keeps_limits"}
     assert flags - set(TRAIT_OF.values()) == plain
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 LONGEST_LINE = 2**20
 
 
-class ChildProcess(Protocol):
+class RunningProcess(Protocol):
     """What the suite uses of an `asyncio.subprocess.Process`."""
 
     @property
@@ -29,7 +29,7 @@ class ChildProcess(Protocol):
 class SuiteProcess:
     """A running child process, and the lines it has written."""
 
-    def __init__(self, process: ChildProcess) -> None:
+    def __init__(self, process: RunningProcess) -> None:
         self._process = process
         self.lines: list[str] = []
 
