@@ -75,13 +75,14 @@ def _live(settings: Settings, url: str | None, *, browser: bool) -> int:
 
 
 def _kept(exchanges: list[Exchange], name: str, names: dict[str, Any]) -> int:
+    from longshore.extensions.traces import ExchangeKind
     from longshore.scrape.http.offline import Answers, OfflineSyncHttp
     from longshore.scrape.http.response import Response
 
     pages = [
         Response(url=each.final_url or each.url, status=each.status, headers=dict(each.headers), body=each.body)
         for each in exchanges
-        if each.status is not None
+        if each.status is not None and each.kind in (ExchangeKind.HTTP, ExchangeKind.DOCUMENT)
     ]
     http = OfflineSyncHttp(Answers(exchanges, name))
     page = pages[-1] if pages else None
