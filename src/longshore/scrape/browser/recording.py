@@ -32,7 +32,7 @@ _KEPT = frozenset({"document", "script", "stylesheet", "xhr", "fetch"})
 
 
 class _Collected:
-    """The responses read so far, up to the limits."""
+    """The responses that were read, up to the limits."""
 
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
