@@ -7,4 +7,5 @@ local_workers  be one worker of a queue, in this process: `work`
 scrapers     start a scraper by its name: `start`
 reading      what a run has: `items`, `results`, `status`, `stats`, `jobs`, `show`, `wait`, `export`
 changes      what becomes of jobs: `submit`, `retry_jobs`, `cancel`, `pause`, `resume`, `archive`
+published    code that travels with the queue: `publish`, `pin`
 """
