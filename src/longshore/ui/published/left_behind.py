@@ -18,8 +18,8 @@ async def write_code_left(source: Queue, run: str | None, here: str, there: str)
     pins = {name: pinned for name, pinned in versions.pins.items() if run in (None, name)}
     if versions.current is not None:
         write(
-            f"The handlers that {here} carries did not come along, because each queue is trusted by itself. Publish them "
-            f"there: longshore publish FILE --queue {there}"
+            f"The handlers that {here} carries did not come along, because each queue is trusted by itself. Publish "
+            f"them there: longshore publish FILE --queue {there}"
         )
     if pins:
         first = min(pins)

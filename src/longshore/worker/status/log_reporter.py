@@ -30,7 +30,7 @@ from longshore.worker.status.counters import WorkerReport
 _LINES_A_SECOND = 20
 _SORTS_SHOWN = 10
 _LOG_AGAIN_SECONDS = 60.0
-_NAMES_SHOWN, _FIELDS_SHOWN, _LONGEST_NAME = 5, 3, 72
+NAMES_SHOWN, _FIELDS_SHOWN, _LONGEST_NAME = 5, 3, 72
 _DERIVED = re.compile("[0-9a-f]{64}")
 """A key that was made of a payload or of a URL."""
 _FIRST_GAP, _LONGEST_GAP = 10.0, 300.0
@@ -318,8 +318,8 @@ def name_of(job: Job) -> str:
 
 def names_of(leases: Sequence[Lease]) -> str:
     """Return the names of the jobs of a claim; of many, the first."""
-    more = f" and {len(leases) - _NAMES_SHOWN:,} more" if len(leases) > _NAMES_SHOWN else ""
-    return ", ".join(name_of(lease.job) for lease in leases[:_NAMES_SHOWN]) + more
+    more = f" and {len(leases) - NAMES_SHOWN:,} more" if len(leases) > NAMES_SHOWN else ""
+    return ", ".join(name_of(lease.job) for lease in leases[:NAMES_SHOWN]) + more
 
 
 def _rounded(seconds: float | None) -> float | None:

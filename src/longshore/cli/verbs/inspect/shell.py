@@ -174,4 +174,4 @@ def _banner(names: dict[str, Any]) -> str:
     if names.get("failure") is not None:
         lines.append(f"failure {names['failure'].message}")
     lines.append('try     page.css("h1"), page.text_of("title"), page.links(), page.json_ld(), view(page)')
-    return printable("\n".join(lines)) + "\nCtrl-D ends."
+    return "\n".join([*map(printable, lines), "Ctrl-D ends."])
