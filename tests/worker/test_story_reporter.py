@@ -193,4 +193,4 @@ def test_no_sentence_about_jobs_is_wider_than_the_terminal(
     story = "\n".join(terminal.screen)
     assert "/item/0 and 7 more" in story
     assert "item/7: 21 of 200, 2,400 jobs/hour, 4 min left" in story
-    assert "\n    from memory://" in story
+    assert "\n    listing, item, picture jobs, 8 at a time, from memory://" in story

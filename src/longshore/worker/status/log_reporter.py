@@ -138,7 +138,10 @@ class LogReporter:
             if now < self._no_work_again:
                 return
             self._no_work_again = now + _LOG_AGAIN_SECONDS
-        self._log.info(f"No work available ({', '.join(parts)}); next look in {wait:.1f} s")
+        self._say_no_work(f"No work available ({', '.join(parts)})", wait)
+
+    def _say_no_work(self, sentence: str, wait: float) -> None:
+        self._log.info(f"{sentence}; next look in {wait:.1f} s")
 
     def hosts_closed(self, hosts: frozenset[str]) -> None:
         """Log, when it begins, that jobs may be left only of hosts that take no requests now."""

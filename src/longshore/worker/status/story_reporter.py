@@ -52,13 +52,13 @@ class StoryReporter(LogReporter):
         what = f" of run {config.run}" if config.run else ""
         where = f", partitions {', '.join(sorted(config.partitions))}" if config.partitions else ""
         pause = f", {config.delay} s between two jobs" if config.delay.high else ""
-        sentence = (
-            f"Worker {config.worker.label} initialized: {', '.join(kinds)} jobs{what}{where}, "
-            f"{config.concurrency:,} at a time{pause}"
+        begin = f"Worker {config.worker.label} initialized"
+        facts = (
+            f"{', '.join(kinds)} jobs{what}{where}, {config.concurrency:,} at a time{pause}, "
+            f"from {mask_url(config.queue_url)}"
         )
-        source = f"from {mask_url(config.queue_url)}"
-        room = self._room(sentence)
-        self._log.info(f"{sentence}, {source}" if room is None or len(source) + 2 <= room else f"{sentence}\n{source}")
+        room = self._room(begin)
+        self._log.info(f"{begin}: {facts}" if room is None or len(facts) + 2 <= room else f"{begin}:\n{facts}")
 
     def claimed(self, leases: Sequence[Lease]) -> None:
         if not self._fast:
@@ -97,6 +97,11 @@ class StoryReporter(LogReporter):
     def stopping(self, reason: str) -> None:
         self._fast = False
         super().stopping(reason)
+
+    def _say_no_work(self, sentence: str, wait: float) -> None:
+        room = self._room(f"{sentence}; next look in {wait:.1f} s")
+        words = "next look" if room is None or room >= 0 else "again"
+        self._log.info(f"{sentence}; {words} in {wait:.1f} s")
 
     def _say_claimed(self, leases: Sequence[Lease]) -> None:
         many = f"{len(leases):,} jobs: " if len(leases) > 1 else ""

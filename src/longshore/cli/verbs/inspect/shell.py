@@ -173,5 +173,5 @@ def _banner(names: dict[str, Any]) -> str:
         lines.append("kit     kit.http, kit.browser, kit.emit")
     if names.get("failure") is not None:
         lines.append(f"failure {names['failure'].message}")
-    lines.append('try     page.css("h1"), page.text_of("title"), page.links(), page.json_ld(), view(page)')
+    lines.append('try     page.css("h1"), page.links(), page.json_ld(), page.form(), view(page)')
     return "\n".join([*map(printable, lines), "Ctrl-D ends."])
