@@ -194,3 +194,14 @@ def test_no_sentence_about_jobs_is_wider_than_the_terminal(
     assert "/item/0 and 7 more" in story
     assert "item/7: 21 of 200, 2,400 jobs/hour, 4 min left" in story
     assert "\n    listing, item, picture jobs, 8 at a time, from memory://" in story
+
+
+def test_a_person_at_a_terminal_is_told_of_keys_and_not_of_signals(
+    terminal: Terminal, clock: ManualClock, tmp_path: Path
+) -> None:
+    reporter = watched(terminal, clock, tmp_path)
+    reporter.stopping("SIGINT received; finishing 2 jobs under way")
+    reporter.hint("Send the signal once more to give these jobs back and leave at once")
+    story = "\n".join(terminal.screen)
+    assert "STOPPING: Ctrl-C; finishing 2 jobs under way" in story
+    assert "Press Ctrl-C again to give these jobs back" in story

@@ -22,6 +22,7 @@ from longshore.outcome import Settlement
 from longshore.url import mask_url
 from longshore.worker.config import WorkerConfig
 from longshore.worker.loop.stop_conditions import Snapshot
+from longshore.worker.status.counters import WorkerReport
 from longshore.worker.status.log_reporter import NAMES_SHOWN, LogReporter, name_of, names_of
 from longshore.worker.status.run_figures import RunFigures
 
@@ -96,7 +97,18 @@ class StoryReporter(LogReporter):
 
     def stopping(self, reason: str) -> None:
         self._fast = False
-        super().stopping(reason)
+        super().stopping(reason if self._live is None else reason.replace("SIGINT received", "Ctrl-C"))
+
+    def hint(self, text: str) -> None:
+        super().hint(text if self._live is None else text.replace("Send the signal once more", "Press Ctrl-C again"))
+
+    def final(self, report: WorkerReport) -> None:
+        room = self._room("Final statistics: ")
+        if room is None or len(report.summary) <= room:
+            super().final(report)
+            return
+        self.flush()
+        self._log.info(f"Final statistics:\n{report.summary}")
 
     def _say_no_work(self, sentence: str, wait: float) -> None:
         room = self._room(f"{sentence}; next look in {wait:.1f} s")
