@@ -81,7 +81,7 @@ async def test_a_task_with_an_outcome_that_is_too_large_keeps_its_lease(api: Api
 
 @pytest.mark.parametrize(
     ("namespace", "name", "value"),
-    [("p" * 201, "a.test", 1), ("pace", LONG_KEY, 1), ("pace", "a.test", "x" * 2_000_000)],
+    [("p" * 1001, "a.test", 1), ("pace", LONG_KEY, 1), ("pace", "a.test", "x" * 2_000_000)],
     ids=["namespace", "name", "value"],
 )
 async def test_a_shared_entry_that_is_too_large_is_refused(api: Api, namespace: str, name: str, value: Any) -> None:

@@ -42,7 +42,7 @@ All other namespaces (schedules, pauses, …) are for admins."""
 _READERS = {PUBLISHED: Scope.WORK, PARTS: Scope.WORK, BULK_ACTIONS: Scope.ADMIN}
 """The scope that may read each namespace that is not for all keys: the code that workers run, and what people did."""
 _NO_STATE = "has no shared state."
-_LONGEST_NAMESPACE, _MOST_VALUE_BYTES = 200, 1024 * 1024
+_MOST_VALUE_BYTES = 1024 * 1024
 """Everyone reads all entries of a namespace, again and again."""
 
 
@@ -113,9 +113,9 @@ class StateRoutes(Controller):
 
 
 def _check_bounds(data: wire.SwapRequest) -> None:
-    if len(data.namespace) > _LONGEST_NAMESPACE:
+    if len(data.namespace) > wire.LONGEST_NAME:
         raise UsageError(
-            f"The name of a namespace may have {_LONGEST_NAMESPACE} characters, not {len(data.namespace)}."
+            f"The name of a namespace may have {wire.LONGEST_NAME:,} characters, not {len(data.namespace):,}."
         )
     for each in data.entries:
         if len(each.name) > wire.LONGEST_KEY:
