@@ -220,3 +220,17 @@ async def test_kept_pages_of_browsers_are_parsed_again(
     exchanges = PageStore(tmp_path).exchanges(job)
     assert '<b class="price">' in result_of(await run_offline(price, job, exchanges, "x", browsers=offline))
     assert site.asked == asked
+
+
+async def test_a_page_that_cannot_be_recorded_changes_nothing(kind: Any, site: Site) -> None:
+    async def broken(_: object) -> list[Exchange]:
+        raise RuntimeError("the driver is confused")
+
+    browsers = Browsers(kind, record=PageRecording.ALL)
+    try:
+        async with browsers.attempt(watch=lambda _: None).page() as page:
+            await page.open(f"{site.url}/plain")
+            vars(page)["_browser_proxy"].tab.loaded = broken.__get__(page)
+            assert "As it was sent" in await page.html()
+    finally:
+        await browsers.close()

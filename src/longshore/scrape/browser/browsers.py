@@ -133,8 +133,10 @@ class AttemptBrowsers:
             if self._options.record is PageRecording.ALL and page.condition is Condition.GOOD:
                 await page.report_loaded()
         finally:
-            page.report_document()
-            browser_proxy.give_back(page.condition)
+            try:
+                page.report_document()
+            finally:
+                browser_proxy.give_back(page.condition)
 
 
 class Browsers(AttemptBrowsers):

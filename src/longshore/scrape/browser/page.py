@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, TypeVar, overload
 
 import msgspec
+import structlog
 
 from longshore.errors import ConnectionFailedError, CrashedError, TimedOutError, ValidationError, WorkerError
 from longshore.extensions.traces import ExchangeKind
@@ -27,6 +28,8 @@ from longshore.scrape.proxies.proxy_source import TakenProxy
 from longshore.url import host_of, mask_url
 
 T = TypeVar("T")
+
+log = structlog.get_logger()
 
 _GRACE_SECONDS = 5.0
 """Extra seconds a driver gets to report its own timeout."""
@@ -201,7 +204,8 @@ class BrowserPage:
             return
         try:
             loaded = await self._bounded(self._tab.loaded(), "the page did not return its responses")
-        except (WorkerError, OSError):
+        except Exception as fault:  # noqa: BLE001  a page that cannot be recorded must not change the outcome
+            log.debug("The responses of a page could not be recorded", why=str(fault))
             self._mark_doubtful()
             return
         for exchange in loaded:
