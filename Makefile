@@ -13,10 +13,10 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-in
 IN_PIECES := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test matrix $(PYTHONS:%=test-on-%) services check lint types imports docs audit format bench chaos lock clean
+.PHONY: help setup setup-dev demo test dist site matrix $(PYTHONS:%=test-on-%) services check lint types imports docs audit format bench chaos containers lock clean
 
 help: ## list the verbs
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -84,6 +84,14 @@ audit: ## ask a database of known weaknesses about all locked libraries
 	  .venv-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit; }
 	.venv-audit/bin/pip-audit --disable-pip --require-hashes -r requirements-dev.lock
 
+site: setup-dev ## the documentation as a site in build/site, which needs no network; a dead link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "Open build/site/index.html"
+
+dist: setup ## build the wheel and the source archive in dist/
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+
 format: setup-dev ## format the code and fix lint
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -98,9 +106,16 @@ MINUTES ?= 10
 chaos: setup-dev services ## faults and real processes for MINUTES on MEDIUM [SEED]; the history checker judges
 	$(BIN)/python -m tests.chaos --medium $(MEDIUM) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
+containers: setup-dev ## build the image, run compose.yaml with real containers, kill some, check every job (root, podman)
+	$(BIN)/python -m tests.containers
+
 lock: ## pin the requirements again (needs uv)
 	uv pip compile pyproject.toml --extra build $(LOCK_OPTIONS) -o requirements.lock
-	uv pip compile pyproject.toml --extra build --extra postgres --extra browser --extra fingerprint --extra brotli --extra html --extra parquet --extra serve --extra metrics --extra test --extra check $(LOCK_OPTIONS) -o requirements-dev.lock
+	for each in bolt model; do uv pip compile tests/services/$$each.in --no-deps $(LOCK_OPTIONS) -o tests/services/$$each.lock; done
+	uv pip compile pyproject.toml --extra build --extra postgres --extra browser --extra fingerprint --extra brotli --extra html --extra parquet --extra graph --extra pdf --extra serve --extra metrics --extra traces --extra test --extra check $(LOCK_OPTIONS) -o requirements-dev.lock
+	uv pip compile pyproject.toml --extra postgres --extra fingerprint --extra brotli --extra serve --extra metrics --extra traces -c requirements-dev.lock $(LOCK_OPTIONS) -o deploy/requirements/slim.lock
+	uv pip compile pyproject.toml --extra browser --extra postgres --extra fingerprint --extra brotli --extra serve --extra metrics --extra traces -c requirements-dev.lock $(LOCK_OPTIONS) -o deploy/requirements/browser.lock
+	echo hatchling | uv pip compile - -c requirements-dev.lock $(LOCK_OPTIONS) -o deploy/requirements/build.lock
 
 clean: ## remove what was built or cached
-	rm -rf .venv .venv-audit $(PYTHONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .longshore dist build
+	rm -rf .venv .venv-audit .venv-services $(PYTHONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .longshore dist build

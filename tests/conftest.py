@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from tests.services.needing import needed
 from tests.services.postgres import PostgresServer
+from tests.services.warm import Warm
 from tests.windows import SYSTEM, become_windows
 
 # How long an example takes says how busy the machine is, and nothing about the code.
@@ -76,6 +77,16 @@ def server() -> Iterator[PostgresServer]:
     with needed():
         running = PostgresServer()
     with running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Warm | None]:
+    """What spares commands their imports, where processes can be copied: macOS has libraries that do not bear it."""
+    if sys.platform != "linux":
+        yield None
+        return
+    with Warm() as running:
         yield running
 
 

@@ -34,6 +34,7 @@ PUBLIC = {
     "archive",
     "cancel",
     "export",
+    "fetch",
     "handler",
     "items",
     "jobs",

@@ -19,6 +19,13 @@ post() { # PATH NAME: sends NAME.json; the answer is in NAME.out, and $status is
     status=$(curl -s -m 60 -o "$dir/$2.out" -w '%{http_code}' -H "@$dir/headers" -d "@$dir/$2.json" "$url/tasks/$1")
     status=${status:-000}
 }
+finish() { # waits for process $1 and returns its code; a signal ends `wait` too early
+    wait "$1"
+    ended=$?
+    while [ $ended -gt 128 ] && kill -0 "$1" 2>/dev/null; do wait "$1"; ended=$?; done
+    return $ended
+}
+make() { "$@" & finish $!; } # runs a command that Ctrl-C does not reach, because it runs in the background
 renew() { # keeps the lease alive while COMMAND, which is process $1, runs
     while sleep $(((seconds + 2) / 3)) && kill -0 $$; do # not longer than this worker lives
         post "$id/renew" renew
@@ -35,11 +42,13 @@ settle() { # VERB: sends settle.json again and again, until the server has answe
         200) say "$1: task $id" ;;
         409) say "lost lease: task $id went to another worker" ;;
         000 | 429 | 5??) say "the server does not answer ($status)" && sleep 2 && settle "$1" ;;
-        *) jq "{lease: $lease, error: .detail, retryable: false}" "$dir/settle.out" >"$dir/settle.json" && settle fail ;;
+        *) [ "$1" = fail ] && say "refused ($status): task $id" && return
+            make jq "{lease: $lease, error: .detail, retryable: false}" "$dir/settle.out" >"$dir/settle.json" && settle fail ;;
     esac
 }
 attempt() { # COMMAND [ARGUMENT...]
-    id=$(jq -r .id "$dir/claim.out") lease=$(jq .lease "$dir/claim.out")
+    make jq -r '.id, (.lease | @json)' "$dir/claim.out" >"$dir/claimed"
+    { read -r id && read -r lease; } <"$dir/claimed"
     say "claimed task $id"
     rm -f "$dir/lost" "$dir/stop"
     echo "{\"lease\": $lease, \"lease_seconds\": $seconds}" >"$dir/renew.json"
@@ -47,18 +56,17 @@ attempt() { # COMMAND [ARGUMENT...]
     work=$!
     renew $work >/dev/null 2>&1 &
     renewal=$!
-    wait $work
+    finish $work
     code=$?
-    while [ $code -gt 128 ] && kill -0 $work 2>/dev/null; do wait $work; code=$?; done # a signal ends `wait`
     kill $renewal
     if [ -e "$dir/lost" ]; then
         say "lost lease: task $id went to another worker"
     elif [ -e "$dir/stop" ]; then
         echo "{\"lease\": $lease}" >"$dir/settle.json" && settle release
-    elif [ $code = 0 ] && jq -s "{lease: $lease, result: .[0]}" "$dir/result" >"$dir/settle.json" 2>"$dir/error"; then
+    elif [ $code = 0 ] && make jq -s "{lease: $lease, result: .[0]}" "$dir/result" >"$dir/settle.json" 2>"$dir/error"; then
         settle complete
     else
-        jq -Rs "{lease: $lease, error: (.[-2000:] + \"exit code $code\")}" "$dir/error" >"$dir/settle.json" && settle fail
+        make jq -Rs "{lease: $lease, error: (.[-2000:] + \"exit code $code\")}" "$dir/error" >"$dir/settle.json" && settle fail
     fi
 }
 jq -n --arg worker "$worker" --arg type "$type" --argjson seconds "$seconds" \

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,16 +76,6 @@ class Shell:
         """A file with so many URLs."""
         self.write(name, "".join(f"https://a.org/{number}\n" for number in range(count)))
         return name
-
-
-@pytest.fixture(scope="session")
-def warm() -> Iterator[Warm | None]:
-    """What spares commands their imports, where processes can be copied: macOS has libraries that do not bear it."""
-    if sys.platform != "linux":
-        yield None
-        return
-    with Warm() as running:
-        yield running
 
 
 @pytest.fixture

@@ -72,18 +72,24 @@ class Person:
 
 
 def make_environment(folder: Path, package: Path) -> Path:
-    """Make a new virtual environment, install the package into it with pip, and return its `longshore` command.
+    """Make a new virtual environment, build and install the package into it, and return its `longshore` command.
 
     What the package needs is taken from the environment of the tests, so that no index is asked.
     """
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    python = folder / "bin" / "python"
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "wheel")]
     subprocess.run(build, cwd=package, check=True, capture_output=True)
     (wheel,) = (folder / "wheel").glob("*.whl")
-    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index"]
-    subprocess.run([*install, str(wheel)], check=True)
-    (site,) = folder.glob("lib/python*/site-packages")
+    site = install_wheel(folder, wheel)
     needed = [path for path in sys.path if path.endswith("site-packages")]
     (site / "needed-by-longshore.pth").write_text("\n".join(needed) + "\n")
     return folder / "bin" / "longshore"
+
+
+def install_wheel(folder: Path, wheel: Path) -> Path:
+    """Make a virtual environment that has this wheel and nothing else, and return its folder of packages."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    python = str(folder / "bin" / "python")
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*install, str(wheel)], check=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    return site

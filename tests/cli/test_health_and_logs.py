@@ -7,15 +7,21 @@ import os
 import signal
 import stat
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+import psutil
 import pytest
 from tests.services.postgres import free_port
 from tests.waiting import wait_until
+
+from longshore.observe.health_files import HealthFile
+from longshore.observe.health_report import HealthReport
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shell
@@ -67,6 +73,34 @@ def test_a_worker_that_runs_is_ready_and_one_that_was_killed_is_not_forgotten(sh
 def test_a_worker_that_ends_as_it_should_leaves_no_trouble(shell: Shell) -> None:
     shell.json("submit", "page", "--urls-file", shell.urls(2), "--run", "r")
     assert shell("work", "pages.py", "--run", "r", "--until-done").returncode == 0
+    assert healths(shell) == []
+
+
+@pytest.mark.parametrize(("is_ready", "code", "word"), [(True, 0, "ready"), (False, 1, "not ready")])
+def test_a_supervisor_is_told_whether_a_worker_can_work_not_whether_all_is_well(
+    shell: Shell, is_ready: bool, code: int, word: str
+) -> None:
+    report = HealthReport(
+        status="unhealthy", detail="the processor is 99 % busy", process="worker", pid=os.getpid(), ready=is_ready
+    )
+    file = HealthFile(at=time.time(), began=psutil.Process().create_time(), report=report)
+    (shell.folder / ".longshore" / "health").mkdir(parents=True)
+    shell.write(".longshore/health/worker-1.json", msgspec.json.encode(file).decode())
+    assert shell("health").returncode == 1
+    done = shell("health", "--ready")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (code, word)
+
+
+@pytest.mark.ledger("E14")
+def test_a_server_tells_its_health_to_the_machine(shell: Shell) -> None:
+    process = shell.start("serve", "--port", str(free_port()))
+    try:
+        wait_until(lambda: [(each["process"], each["pid"]) for each in healths(shell)] == [("server", process.pid)])
+        assert shell("health").returncode == 0
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+    assert process.returncode == 0
     assert healths(shell) == []
 
 

@@ -71,6 +71,25 @@ async def test_a_start_removes_the_files_of_processes_that_are_gone(tmp_path: Pa
         assert not old.exists()
 
 
+def test_a_process_of_another_container_with_this_data_folder_is_left_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def tell() -> None:
+        async with told(Process(), tmp_path):
+            await asyncio.to_thread(wait_until, lambda: bool(read_health(tmp_path)))
+            own = {path.name for path in (tmp_path / "health").iterdir()}
+            monkeypatch.setattr("longshore.observe.health_files.process_id_scope", lambda: "another container")
+            assert read_health(tmp_path) == []
+            # There, the same process id belongs to another process.
+            async with told(Process(), tmp_path):
+                await asyncio.to_thread(wait_until, lambda: bool(read_health(tmp_path)))
+                names = {path.name for path in (tmp_path / "health").iterdir()}
+                assert own < names
+                assert len(names) == 2
+
+    asyncio.run(tell())
+
+
 def test_a_file_of_another_version_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "health").mkdir()
     (tmp_path / "health" / "worker-1.json").write_text("{}")

@@ -85,10 +85,16 @@ class Warm:
             return subprocess.CompletedProcess(arguments, code, *(stream.result() for stream in streams))
 
     def start(
-        self, arguments: Sequence[str], *, cwd: Path, env: dict[str, str], streams: tuple[int, int, int]
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        env: dict[str, str],
+        streams: tuple[int, int, int],
+        module: str = "longshore",
     ) -> Started:
-        """Start `python -m longshore ARGUMENTS` with these streams (input, output, errors), and return at once."""
-        request = json.dumps({"arguments": list(arguments), "cwd": str(cwd), "env": env}).encode()
+        """Start `python -m MODULE ARGUMENTS` with these streams (input, output, errors), and return at once."""
+        request = json.dumps({"module": module, "arguments": list(arguments), "cwd": str(cwd), "env": env}).encode()
         told, teller = socket.socketpair()
         with teller, self._one_after_the_other:
             socket.send_fds(self._asked, [LENGTH.pack(len(request))], [*streams, teller.fileno()])
@@ -203,8 +209,8 @@ def _become(command: dict[str, Any], streams: list[int]) -> NoReturn:
     os.environ.update(command["env"])
     # As `python -m` has it.
     sys.path.insert(0, command["cwd"])
-    sys.argv = ["longshore", *command["arguments"]]
-    runpy.run_module("longshore", run_name="__main__", alter_sys=True)
+    sys.argv = [command["module"], *command["arguments"]]
+    runpy.run_module(command["module"], run_name="__main__", alter_sys=True)
     sys.exit()
 
 

@@ -21,6 +21,7 @@ import subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
 print(child.pid, flush=True)
 child.wait()
+sys.stdin.read()  # ends only when it is ended, not because its child is
 """
 
 

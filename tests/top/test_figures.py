@@ -174,7 +174,8 @@ async def test_jobs_are_read_every_few_seconds_and_failed_ones_only_when_more_fa
     for _ in range(20):
         await lookout.look()
         clock.advance(1)
-    assert queue.reads["pending"] == 4
+    # Each time once for the figures of all, and once for the age of the oldest.
+    assert queue.reads["pending"] == 4 * 2
     assert queue.reads["failed"] == 1
     await scene.fail(1)
     clock.advance(5)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 import structlog
@@ -24,6 +25,7 @@ from longshore.pacing.contract import Unlimited
 from longshore.queue import Selection, totals
 from longshore.scrape.browser import Browsers
 from longshore.scrape.capture.failure_bundles import FailureBundles, read_bundle
+from longshore.scrape.proxies.change_log import ProxyChange, ProxyEvent
 from longshore.scrape.proxies.status_file import read_status_files
 from longshore.scrape.records import RecordReader
 from longshore.settings import resolve
@@ -347,3 +349,22 @@ async def test_a_worker_keeps_to_its_share_of_the_proxies_where_they_do_not_rota
     ]
     assert [len(share) for share in shares] == [4, 3, 3]
     assert len({url for share in shares for url in share}) == 10
+
+
+async def test_tools_tell_that_every_proxy_rests_and_that_a_browser_takes_long_to_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "proxies.txt").write_text("127.0.0.1:9")
+    tools = WorkerTools(KitConfig(proxies=ProxyConfig(file="proxies.txt")), "tester/1", Unlimited(), SystemClock())
+    assert tools.figures().waits == {}
+    waiting = ProxyChange(at=0.0, what=ProxyEvent.WAITS, host="a.org", why="the only one rests")
+    tools.proxy_waits(waiting)
+    assert tools.figures().waits == {"proxies": "the only one rests at a.org"}
+    tools.proxy_waits(msgspec.structs.replace(waiting, what=ProxyEvent.GOES_ON))
+    assert tools.figures().waits == {}
+    assert AsyncKit(structlog.get_logger(), tools, make_job({})).browser is not None
+    for seconds, waits in ((4.0, {}), (6.0, {"browser": "it has been starting for 6 s"})):
+        monkeypatch.setattr(Browsers, "waited_seconds", seconds)
+        assert tools.figures().waits == waits
+    await tools.close()

@@ -27,10 +27,23 @@ from longshore.wrappers.differing_duplicates import DuplicateComparingQueue
 from longshore.wrappers.growth_limits import GrowthLimitedQueue
 from longshore.wrappers.paused import PausableQueue
 from longshore.wrappers.queue_wrapper import QueueWrapper
+from longshore.wrappers.traced import TracedQueue
 from longshore.wrappers.worker_queue import WorkerQueue
+
+
+class NoTraces:
+    """Takes what a traced queue tells, and forgets it."""
+
+    def submitted(self, *told: object) -> None: ...
+
+    def claimed(self, *told: object) -> None: ...
+
+    def settled(self, *told: object) -> None: ...
+
 
 WRAPPERS: dict[str, Callable[[Any], Queue]] = {
     "queue wrapper": QueueWrapper,
+    "traces": lambda queue: TracedQueue(queue, NoTraces()),
     "call timer": lambda queue: TimedQueue(queue, ManualClock()),
     "duplicates": lambda queue: DuplicateComparingQueue(queue, ManualClock()),
     "growth limits": lambda queue: GrowthLimitedQueue(queue, ManualClock()),
@@ -104,7 +117,7 @@ def test_the_contract_and_the_extensions_have_methods() -> None:
 
 def test_every_extension_has_a_trait() -> None:
     flags = {name for name, kind in Traits.__annotations__.items() if kind == "bool"}
-    plain = {"spans_processes", "spans_machines", "wakes", "quick_shared_state", "keeps_limits"}
+    plain = {"spans_processes", "spans_machines", "wakes", "quick_shared_state", "one_clock", "keeps_limits"}
     assert flags - set(TRAIT_OF.values()) == plain
 
 

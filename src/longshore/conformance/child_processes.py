@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Protocol
+
+LONGEST_LINE = 2**20
+
+
+class RunningProcess(Protocol):
+    """What the suite uses of an `asyncio.subprocess.Process`."""
+
+    @property
+    def stdout(self) -> asyncio.StreamReader | None: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def kill(self) -> None: ...
+
+    async def wait(self) -> int: ...
 
 
 class SuiteProcess:
     """A running child process, and the lines it has written."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: RunningProcess) -> None:
         self._process = process
         self.lines: list[str] = []
 
@@ -44,16 +61,22 @@ class SuiteProcess:
         return self._process.returncode
 
 
+async def start_process(module: str, *arguments: str) -> SuiteProcess:
+    """Start `python -m module` with these arguments."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", module, *arguments, stdout=PIPE, limit=LONGEST_LINE
+    )
+    return SuiteProcess(process)
+
+
 @asynccontextmanager
 async def children(module: str, *argument_lists: tuple[str, ...]) -> AsyncIterator[list[SuiteProcess]]:
     """Start one child process of `module` per list of arguments; all are killed at the end of the block."""
     started: list[SuiteProcess] = []
     try:
         for arguments in argument_lists:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", f"longshore.conformance.{module}", *arguments, stdout=PIPE, limit=2**20
-            )
-            started.append(SuiteProcess(process))
+            child = await start_process(f"longshore.conformance.{module}", *arguments)
+            started.append(child)
         yield started
     finally:
         for child in started:

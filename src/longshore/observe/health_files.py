@@ -2,11 +2,14 @@
 
 A file is written every few seconds and removed at the end. One that stays belongs to a process that was killed; one
 that grows old, to a process that hangs or was stopped. The processes of one machine share a clock.
+
+Machines and containers may share a data folder. Process ids count for one of them only, so each reads its own files.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -19,8 +22,10 @@ import psutil
 from longshore.observe.health_report import SILENT_SECONDS, HealthReport
 from longshore.system.atomic_file import write_atomically
 from longshore.system.private_files import make_private
+from longshore.system.processes import process_id_scope
 
 _EVERY_SECONDS = 5.0
+_FORGOTTEN_SECONDS = 24 * 3600.0
 _FOLDER = "health"
 
 
@@ -39,19 +44,23 @@ class HealthFile(msgspec.Struct, frozen=True, kw_only=True):
     began: float
     """When the process was created: its id may belong to another one by now."""
     report: HealthReport
+    scope: str = ""
+    """The machine or container for which the process id counts."""
 
 
 @asynccontextmanager
 async def told(process: HasHealth, data_folder: Path) -> AsyncIterator[None]:
     """Within the block, write the health of this process every few seconds. A full disk raises no error."""
     report = process.health()
-    path = data_folder / _FOLDER / f"{report.process}-{report.pid}.json"
+    scope = process_id_scope()
+    mark = hashlib.sha256(scope.encode()).hexdigest()[:8]
+    path = data_folder / _FOLDER / f"{report.process}-{mark}-{report.pid}.json"
     began = psutil.Process().create_time()
 
     def write() -> None:
         with suppress(OSError):
             make_private(path.parent)
-            content = HealthFile(at=time.time(), began=began, report=process.health())
+            content = HealthFile(at=time.time(), began=began, report=process.health(), scope=scope)
             write_atomically(path, msgspec.json.encode(content), private=True)
 
     async def keep() -> None:
@@ -72,9 +81,9 @@ async def told(process: HasHealth, data_folder: Path) -> AsyncIterator[None]:
 
 
 def read_health(data_folder: Path) -> list[HealthReport]:
-    """Return the health of every process whose file is in the data folder, as far as it can be known from outside."""
+    """Return the health of every process of this machine that has a file there, as far as others can know it."""
     files = [_read(path) for path in sorted((data_folder / _FOLDER).glob("*.json"))]
-    return [_judged(each) for each in files if each is not None]
+    return [_judged(each) for each in files if each is not None and _is_near(each)]
 
 
 def _judged(file: HealthFile) -> HealthReport:
@@ -89,6 +98,10 @@ def _judged(file: HealthFile) -> HealthReport:
     return msgspec.structs.replace(report, status="unhealthy", ready=False, detail=detail)
 
 
+def _is_near(file: HealthFile) -> bool:
+    return file.scope in ("", process_id_scope())
+
+
 def _lives(file: HealthFile) -> bool:
     try:
         return abs(psutil.Process(file.report.pid).create_time() - file.began) < 1.0
@@ -97,10 +110,13 @@ def _lives(file: HealthFile) -> bool:
 
 
 def _remove_old(folder: Path) -> None:
-    """Remove the files of processes that are gone: a process that starts in this folder takes their place."""
+    """Remove the files of processes that are gone: a process that starts in this folder takes their place.
+
+    A file of another machine or container is removed when it is a day old.
+    """
     for path in folder.glob("*.json"):
         each = _read(path)
-        if each is None or not _lives(each):
+        if each is None or (not _lives(each) if _is_near(each) else time.time() - each.at > _FORGOTTEN_SECONDS):
             with suppress(OSError):
                 path.unlink()
 

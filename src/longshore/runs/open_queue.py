@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from longshore.errors import NotFoundError, UnknownSchemeError
 from longshore.media import exists, open_queue, scheme_of
+from longshore.observe import traces
 from longshore.queue import Count, Queue
 from longshore.runs.watch.rejections import rejections_of
 from longshore.settings import DEFAULT, Settings
@@ -17,6 +18,7 @@ from longshore.url import mask_url
 async def open_or_create(settings: Settings) -> AsyncIterator[Queue]:
     """Yield the queue of the settings, created if it does not exist, and close it at the end."""
     check_shared(settings)
+    traces.begin(wanted=settings.traces)
     queue = await open_queue(settings.queue)
     try:
         yield queue

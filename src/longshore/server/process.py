@@ -125,7 +125,7 @@ async def serve(
     health = ServerHealth(served.queue, clock)
     asking = asyncio.create_task(health.keep())
     try:
-        async with told(health, traces.place.folder):
+        async with told(health, traces.data_folder):
             await _Server(config, served.closing).serve(sockets=[opened])
     finally:
         asking.cancel()

@@ -286,6 +286,9 @@ class Settings:
         None, "`work` and `fleet` offer metrics and health on this port. 0 is a free one.", at_least=0, at_most=65535
     )
     metrics_host: str = _setting("127.0.0.1", "The address that `metrics_port` listens on; 0.0.0.0 is all networks.")
+    traces: bool = _setting(
+        False, "Send OpenTelemetry traces of jobs to the endpoint that `OTEL_EXPORTER_OTLP_ENDPOINT` names."
+    )
     log_format: str = _setting(
         "auto",
         "`text` for people, `json` for programs. `auto` is text.",

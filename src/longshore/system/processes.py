@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -132,6 +133,15 @@ def die_with_parent(parent: int) -> None:
         prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         if os.getppid() != parent:
             raise SystemExit(1)
+
+
+def process_id_scope() -> str:
+    """Return a name for the processes among which a process id is unique: those of this machine, or this container."""
+    scope = socket.gethostname()
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            scope += f" {os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115  (a name, not a path)
+    return scope
 
 
 def runs_as_root() -> bool:

@@ -19,6 +19,7 @@ from longshore.handlers.handler import Handler
 from longshore.handlers.load import handler_version
 from longshore.lease import Want
 from longshore.media import open_queue
+from longshore.observe.traces import traced
 from longshore.pacing.worker_limiter import WorkerLimiter
 from longshore.worker.children.child_pool import ChildPool
 from longshore.worker.context import WorkerContext
@@ -143,4 +144,6 @@ class Parts:
         """Open the queue once more, for the event loop of another thread."""
         context = self.context
         queue = await open_queue(context.config.queue_url)
-        return SettlementWriter(WorkerQueue(queue, SystemClock(), same_worker=context.queue), self.tools.records)
+        return SettlementWriter(
+            WorkerQueue(traced(queue), SystemClock(), same_worker=context.queue), self.tools.records
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from longshore.clock import Clock
+from longshore.observe.traces import traced
 from longshore.queue import Queue
 from longshore.worker.config import WorkerConfig
 from longshore.worker.leases.in_flight import InFlight
@@ -18,7 +19,7 @@ class WorkerContext:
         """`queue` is the bare queue."""
         self.config = config
         self.clock = clock
-        self.queue = WorkerQueue(queue, clock, fingerprint=config.published)
+        self.queue = WorkerQueue(traced(queue), clock, fingerprint=config.published)
         """The queue to claim from and to settle on."""
         self.reporter = reporter
         self.counters = WorkerCounters()

@@ -16,6 +16,7 @@ from longshore.handlers.class_handler import connect
 from longshore.handlers.handler import Handler
 from longshore.handlers.load import load_handlers
 from longshore.media import open_queue
+from longshore.observe import traces
 from longshore.observe.logs import bind_worker
 from longshore.queue import Queue
 from longshore.system.backoff import Backoff
@@ -92,6 +93,9 @@ async def work(
     finally:
         if own_queue:
             await queue.close()
+        # Not left to the end of Python: a thread of a handler that never ends would keep it from coming.
+        if traces.active() is not None:
+            await asyncio.to_thread(traces.end)
 
 
 def _kinds(config: WorkerConfig, handlers: Mapping[str, Handler]) -> list[str]:

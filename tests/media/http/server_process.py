@@ -69,8 +69,10 @@ Connect = Callable[[str], Awaitable[Queue]]
 class HttpOverPostgresHarness(PostgresHarness):
     """A queue over HTTP whose server keeps it in PostgreSQL."""
 
-    def __init__(self, server: ServerProcess, url: str, connect: Connect | None = None) -> None:
-        super().__init__(url)
+    def __init__(
+        self, server: ServerProcess, database: str, connect: Connect | None = None, *, reuse: bool = True
+    ) -> None:
+        super().__init__(database, reuse=reuse)
         self._server = server
         self._connect = connect or server.connect
 
@@ -78,13 +80,14 @@ class HttpOverPostgresHarness(PostgresHarness):
         return await self._connect(await asyncio.to_thread(self._server.open, self._url, manual=False))
 
     def url_for_processes(self) -> str:
-        return self._server.open(self._url, manual=False)
+        return self._server.open(super().url_for_processes(), manual=False)
 
     async def back_up(self) -> None:  # type: ignore[override]
         """Do nothing: the server would have to be stopped."""
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._server.control, do="close", url=self._url)
+        if "_url" in vars(self):
+            await asyncio.to_thread(self._server.control, do="close", url=self._url)
         await super().close()
 
 

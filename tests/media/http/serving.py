@@ -25,6 +25,7 @@ from longshore.clock import Clock, ManualClock, SystemClock
 from longshore.media import open_queue
 from longshore.server.app import application
 from longshore.server.auth.keys import KeyStore
+from longshore.server.process import event_loop
 from longshore.server.served import Served
 
 
@@ -153,4 +154,5 @@ async def main(keys: str, port: str = "0") -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    with asyncio.Runner(loop_factory=event_loop) as runner:  # as the server process does
+        runner.run(main(*sys.argv[1:]))

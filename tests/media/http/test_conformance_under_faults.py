@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import secrets
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -74,7 +73,7 @@ class TestOverPostgresWithAKilledServer(ConformanceTests):
         self, mortal_server: ServerProcess, server: PostgresServer, request: pytest.FixtureRequest
     ) -> NewHarness:
         killings = Killings(mortal_server, request.node.name)
-        return lambda: _Postgres(mortal_server, f"{server.url}?schema=http_{secrets.token_hex(4)}", killings.connect)
+        return lambda: _Postgres(mortal_server, server.url, killings.connect, reuse=False)
 
 
 class TestOverConnectionsThatBreak(ConformanceTests):

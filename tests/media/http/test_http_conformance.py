@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from itertools import count
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from tests.services.postgres import PostgresServer
 from longshore.conformance import ConformanceTests, NewHarness, ProcessTests
 
 
+@pytest.mark.ledger("F1")
 @pytest.mark.usefixtures("api_key")
 class TestHttpOverSqlite(ConformanceTests, ProcessTests):
     @pytest.fixture
@@ -25,4 +25,4 @@ class TestHttpOverSqlite(ConformanceTests, ProcessTests):
 class TestHttpOverPostgres(ConformanceTests, ProcessTests):
     @pytest.fixture
     def new_harness(self, api_server: ServerProcess, server: PostgresServer) -> NewHarness:
-        return lambda: HttpOverPostgresHarness(api_server, f"{server.url}?schema=http_{secrets.token_hex(4)}")
+        return lambda: HttpOverPostgresHarness(api_server, server.url)

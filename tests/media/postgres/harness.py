@@ -1,9 +1,18 @@
-"""PostgreSQL as the suite knows it: a schema for each test, whose instants are moved instead of the clock."""
+"""PostgreSQL as the suite knows it: a schema for each test, whose instants are moved instead of the clock.
+
+A test gets the emptied schema of an earlier one, if there is one: to create and drop a schema takes longer than most
+tests. Tests with processes get a new one, which is dropped: some are about its birth, and a process that was killed may
+have left a statement that is still being executed.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from functools import cached_property
+from typing import ClassVar
 
 import asyncpg
 from tests.services.postgres import find_binaries
@@ -24,11 +33,37 @@ _INSTANTS = (
 )
 
 
+_EMPTY = """
+set session_replication_role = replica;  -- in any order, whatever the tables refer to
+do $$
+declare stored text;
+begin
+  for stored in
+    select format('%I.%I', schemaname, tablename) from pg_tables
+    where schemaname = '{schema}' and tablename not in ('migration', 'queue_uuid') order by tablename
+  loop
+    execute format('lock table %s in access exclusive mode', stored);
+    execute format('delete from %s', stored);
+  end loop;
+  update {quoted}.queue_uuid set uuid = replace(gen_random_uuid()::text, '-', '');
+end $$"""
+
+
 class PostgresHarness(Harness):
     examples = 15
+    _emptied: ClassVar[defaultdict[str, list[str]]] = defaultdict(list)
+    """The URLs of emptied queues, by database."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, database: str, *, reuse: bool = True) -> None:
+        """With `reuse`, the schema may be that of an earlier test."""
+        self._database = database
+        self._reuse = reuse
+
+    @cached_property
+    def _url(self) -> str:
+        if self._reuse and self._emptied[self._database]:
+            return self._emptied[self._database].pop()
+        return f"{self._database}?schema=conform_{secrets.token_hex(4)}"
 
     async def open(self) -> Queue:
         return await PostgresQueue.open(self._url, SystemClock())
@@ -42,6 +77,7 @@ class PostgresHarness(Harness):
         await self._run(";".join([*moves, f"notify {location.channel}"]))
 
     def url_for_processes(self) -> str:
+        self._reuse = False
         return self._url
 
     async def back_up(self) -> Callable[[], Awaitable[None]]:
@@ -49,7 +85,7 @@ class PostgresHarness(Harness):
         dump = await self._program("pg_dump", f"--schema={location.schema}", location.dsn)
 
         async def restore() -> None:
-            await self.close()
+            await self._drop()
             await self._program("psql", "--quiet", "--set=ON_ERROR_STOP=1", location.dsn, given=dump)
 
         return restore
@@ -63,6 +99,16 @@ class PostgresHarness(Harness):
         return output
 
     async def close(self) -> None:
+        if "_url" not in vars(self):
+            return  # no queue was asked for
+        if self._reuse:
+            location = locate(self._url)
+            await self._run(_EMPTY.format(schema=location.schema, quoted=location.quoted_schema))
+            self._emptied[self._database].append(self._url)
+        else:
+            await self._drop()
+
+    async def _drop(self) -> None:
         await self._run(f"drop schema if exists {locate(self._url).quoted_schema} cascade")
 
     async def _run(self, statements: str) -> None:

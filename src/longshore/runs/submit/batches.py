@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator
 from longshore.clock import Clock
 from longshore.extensions.submissions import SubmissionNotice
 from longshore.job import NewJob
+from longshore.observe.traces import traced
 from longshore.queue import Queue, Submitted
 from longshore.system.daemon_thread import DaemonThread
 from longshore.system.first_of import first_of
@@ -36,7 +37,7 @@ async def submit_batches(
     Return the jobs that were left out as duplicates although their payloads differ; they are counted with the run. A
     batch with a job that cannot be read is not submitted; the batches before it are.
     """
-    thread = DaemonThread("submission")
+    thread, submitting = DaemonThread("submission"), traced(queue)
 
     def read() -> asyncio.Task[list[NewJob]]:
         return asyncio.create_task(thread.call(lambda: list(itertools.islice(jobs, BATCH))))
@@ -51,7 +52,7 @@ async def submit_batches(
                 reading = read()
                 if len(batch) == BATCH:
                     await notice.begin()
-                answer = await queue.submit(batch)
+                answer = await submitting.submit(batch)
                 answered(answer)
                 if answer.duplicates:
                     comparison.note(run, batch)

@@ -86,7 +86,7 @@ class HostRoutes(Controller):
     async def proxies(self, request: ApiCall, served: ServedQueue) -> ProxiesAnswer:
         """Return the health of each proxy per host, as the workers on the machine of the server report it."""
         _check_whole(request.user)
-        files = await asyncio.to_thread(read_status_files, served.traces.place.folder.parent / "proxies")
+        files = await asyncio.to_thread(read_status_files, served.traces.data_folder / "proxies")
         return ProxiesAnswer(rows([each.counters for each in files], served.clock.now()))
 
 

@@ -65,7 +65,8 @@ class LeaseRoutes(Controller):
             )
         for cause in (await served.traces.keep_records(served.queue, records)).values():
             raise UsageError(f"Records cannot be stored, so nothing was settled: {cause}")
-        settling = asyncio.ensure_future(_settle(settlements, served))
+        used = [each.lease for each in data.settlements], access.key.id
+        settling = asyncio.ensure_future(_settle(settlements, served, used))
         if data.claim is None:
             return wire.SettleAnswer(await settling)
         return await _settle_and_claim(request, settling, data.claim, served)
@@ -124,9 +125,10 @@ class LeaseRoutes(Controller):
         return await served.queue.reap()
 
 
-async def _settle(settlements: list[Settlement], served: Served) -> list[bool]:
+async def _settle(settlements: list[Settlement], served: Served, used: tuple[list[str], str]) -> list[bool]:
     accepted = await served.working.settle(settlements)
     served.traces.settled(settlements, accepted)
+    served.tokens.forget(*used)
     return accepted
 
 

@@ -55,7 +55,7 @@ class MetricsRoutes(Controller):
         metrics.gauge("queue_up", "1 if the queue answered at the last look.", float(up))
         if snapshot is not None and isinstance(snapshot.value, Figures):
             add_queue(metrics, snapshot.value.board)
-        await asyncio.to_thread(metrics.add_process, "server", served.traces.place.folder)
+        await asyncio.to_thread(metrics.add_process, "server", served.traces.data_folder)
         return Response(metrics.text(), headers={"Content-Type": CONTENT_TYPE})
 
 

@@ -15,6 +15,8 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+from collections import OrderedDict
+from collections.abc import Iterable
 
 import msgspec
 from msgspec.structs import replace
@@ -55,7 +57,8 @@ class LeaseTokens:
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
-        self._remembered: dict[tuple[str, str], Lease] = {}
+        # Ordered: to find the oldest entry of a plain dict, all that were removed before it are passed over.
+        self._remembered: OrderedDict[tuple[str, str], Lease] = OrderedDict()
 
     def holder(self, worker: WorkerId, key_id: str) -> WorkerId:
         """Return the worker that the queue stores for a worker with this key."""
@@ -84,7 +87,7 @@ class LeaseTokens:
         body = msgspec.json.encode(claims)
         token = base64.urlsafe_b64encode(self._sign(b"lease", key_id, body) + body).rstrip(b"=").decode()
         if len(self._remembered) >= _MOST_REMEMBERED:
-            del self._remembered[next(iter(self._remembered))]
+            self._remembered.popitem(last=False)
         # Without the payload, which may be large and which no settlement needs.
         self._remembered[token, key_id] = replace(lease, job=replace(job, payload={}, failure=None))
         return token
@@ -116,6 +119,11 @@ class LeaseTokens:
             max_attempts=claims.max_attempts,
         )
         return Lease(job, WorkerId(claims.label, claims.incarnation), 0.0)
+
+    def forget(self, tokens: Iterable[str], key_id: str) -> None:
+        """Forget the leases of tokens that have been used. Who sends one again is answered as after a restart."""
+        for token in tokens:
+            self._remembered.pop((token, key_id), None)
 
     def _sign(self, purpose: bytes, key_id: str, body: bytes) -> bytes:
         message = b"\0".join((purpose, key_id.encode(), body))

@@ -100,7 +100,7 @@ class LiveViews:
     def __init__(self, served: Served, reader: LiveReader) -> None:
         self._served = served
         self._reader = reader
-        self._proxies = ProxyRest(served.traces.place.folder.parent / "proxies", served.clock)
+        self._proxies = ProxyRest(served.traces.data_folder / "proxies", served.clock)
         self._open: dict[_Key, tuple[LiveView, int]] = {}
 
     def topic(self, name: ViewName, access: Access) -> WatchedTopic:

@@ -40,6 +40,7 @@ class TraceStore:
 
     def __init__(self, folder: Path, *, records_database: str | None = None, bundles: int = 1) -> None:
         """Use the data folder of the server. `bundles` is the number of bundles of each kind of failure in a run."""
+        self.data_folder = folder
         self.place = RecordsPlace(folder / "records", records_database)
         self._pages = PageStore(folder / "pages")
         self.bundle_folder = folder / "bundles"

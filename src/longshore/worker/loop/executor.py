@@ -21,6 +21,7 @@ from longshore.job import Job
 from longshore.lease import Lease
 from longshore.observe.captured_prints import finish_prints
 from longshore.observe.logs import enter_job
+from longshore.observe.traces import active
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement
 from longshore.worker.children.child_pool import ChildPool, ChildStartError
 from longshore.worker.children.memory_watch import MemoryWatch, default_limit
@@ -83,7 +84,7 @@ class Executor:
         """Make attempts until there will be no more leases, or until retired."""
         self._task = asyncio.current_task()
         leases, ready, now, spacing = self._leases, self._leases.ready, self._loop.time, self._spacing
-        turn = now()
+        turn, traces = now(), active()
         while not self.retired:
             if not ready or len(ready) <= leases.low or spacing.pauses or leases.now() > leases.sure_until:
                 lease = await (spacing.next(leases, self) if spacing.pauses else leases.next())
@@ -95,7 +96,7 @@ class Executor:
             else:
                 lease = ready.popleft()
             self.started = now()
-            outcome = await self._attempt(lease)
+            outcome = await (self._attempt(lease) if traces is None else traces.attempt(lease, self._attempt))
             ended = now()
             if spacing.pauses:
                 spacing.ended(leases)

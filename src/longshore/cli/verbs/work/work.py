@@ -103,6 +103,7 @@ def work(
     from longshore.handlers.load import load_handlers
     from longshore.handlers.partition_names import partitions_in
     from longshore.lease import WorkerId
+    from longshore.observe import traces
     from longshore.observe.logs import configure
     from longshore.runs.local.choose_handler import check_kinds
     from longshore.runs.local.one_worker import stop_conditions_of, worker_info
@@ -151,6 +152,7 @@ def work(
     changing = LiveSettings(lambda: resolve(given, environ=environ))
     settings = changing.settings
     check_shared(settings)
+    traces.begin(wanted=settings.traces)
     check_tools(settings)
     gate = guard(settings)
     export_dotenv()
