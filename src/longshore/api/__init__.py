@@ -8,4 +8,5 @@ scrapers     start a scraper by its name: `start`
 pages        one page, as handlers fetch it: `fetch`
 reading      what a run has: `items`, `results`, `status`, `stats`, `jobs`, `show`, `wait`, `export`
 changes      what becomes of jobs: `submit`, `retry_jobs`, `cancel`, `pause`, `resume`, `archive`
+published    code that travels with the queue: `publish`, `pin`
 """
