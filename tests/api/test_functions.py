@@ -74,6 +74,7 @@ def test_rows_that_share_a_url_are_told_apart_by_their_identity() -> None:
     assert longshore.submit("page", rows, identity=["url", "page"]).submitted == 2
 
 
+@pytest.mark.ledger("D9")
 def test_a_job_is_shown_with_its_history_and_retried(monday: str) -> None:
     [failed] = longshore.jobs(monday, state="failed", error="*bad page*")
     job, history = longshore.show(failed.id)

@@ -48,6 +48,7 @@ PAGE = Exchange(url="https://a.org/1", status=200, body=b"page")
 KEY_ERROR = Failure("unknown", "'title'", "KeyError")
 
 
+@pytest.mark.ledger("F5")
 @pytest.mark.parametrize("plain", [False, True])
 def test_a_failure_that_is_still_there_is_reproduced(
     here: Path, capsys: pytest.CaptureFixture[str], plain: bool

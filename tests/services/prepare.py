@@ -65,7 +65,9 @@ def main() -> None:
         return
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     for command in (["update"], ["install", "--yes", "--no-install-recommends", *packages]):
-        done = subprocess.run([*allowed, apt, "-qq", *command], env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*allowed, apt, "-qq", *command], env=environment, capture_output=True, text=True, check=False
+        )
         if done.returncode != 0:
             sys.stderr.write(f"{' '.join(packages)} cannot be installed; their tests cannot run:\n{done.stderr}")
             return
