@@ -36,7 +36,7 @@ class Served:
     """One queue, as a server offers it."""
 
     queue: Queue
-    """The queue for everything that neither claims nor settles. What is changed here holds for the next claim."""
+    """The queue for everything that neither claims nor settles. A change that is made here holds for the next claim."""
     working: WorkerQueue
     """The same queue for claims and settlements: paused runs and the limits of runs hold for every worker."""
     keys: KeyStore

@@ -206,7 +206,7 @@ class Timeline:
     last_seen: dict[str, int] = field(default_factory=dict)
     """The moment of the last event of each process."""
     wanted: defaultdict[str, set[Chosen]] = field(default_factory=lambda: defaultdict(set))
-    """What each process asked for when it claimed."""
+    """The wants with which each process claimed."""
     victims: set[str] = field(default_factory=set)
     """Processes that were killed, stopped or starved, or ended with an error; "" if a fault concerned all of them."""
 
