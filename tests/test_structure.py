@@ -78,7 +78,7 @@ def test_jobs_are_claimed_and_settled_only_where_a_worker_queue_is_named() -> No
     assert calling == {
         "handlers/worker_class.py",  # LeaseKeeper
         "server/api/leases.py",  # Served.working
-        "server/api/tasks.py",  # Served.working
+        "server/api/tasks/routes.py",  # Served.working
         "worker/loop/claimer.py",  # JobSource
         "worker/loop/job_source.py",  # WorkerContext.queue
         "worker/loop/settler.py",  # SettlementWriter

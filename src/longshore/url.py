@@ -61,6 +61,9 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 # Browsers drop these around a URL: the space and the control characters below it. U+00A0 and other white space beyond
 # ASCII are part of the URL.
 _AROUND = "".join(map(chr, range(0x21)))
+# In a path, `%2B` is not `+`, which object stores read as a space. The library would decode it, so it is encoded twice.
+_PLUS = re.compile("%(25|2B)", re.IGNORECASE)
+_PLUS_AGAIN = re.compile("%25(25|2B)", re.IGNORECASE)
 _INSIDE = dict.fromkeys(map(ord, "\t\n\r"))
 _ENCODED = {ord(character): f"%{ord(character):02X}" for character in _AROUND}
 
@@ -110,13 +113,32 @@ def _canonical(url: str) -> str:
         query = "&".join(piece for piece in query.split("&") if not _is_tracking(piece))
     # A space that ends the path must not be at the end of the URL, now that the query may be gone.
     path, query = given.path.translate(_ENCODED), query.translate(_ENCODED)
+    plus = "%2B" in path or "%2b" in path
+    if plus:
+        path = _PLUS.sub(r"%25\1", path)
     parts = urlsplit(canonicalize_url(urlunsplit((given.scheme, netloc, path, query, ""))))
+    if plus:
+        parts = parts._replace(path=_PLUS_AGAIN.sub(lambda found: f"%{found[1].upper()}", parts.path))
     if not parts.netloc:
         raise ValueError("it names no host")
     netloc = parts.netloc.lower() if "@" not in parts.netloc else parts.netloc
     if parts.port is not None and parts.port == _DEFAULT_PORTS.get(parts.scheme):
         netloc = netloc.rpartition(":")[0]
     return urlunsplit((parts.scheme, netloc, parts.path or "/", parts.query, "")) + ("?" if empty else "")
+
+
+def requested_url(url: str) -> str:
+    """Return the URL by which a page is requested: without its fragment and its tracking parameters.
+
+    The rest stays as it was written, because sites differ in what they take for the same: some separate parameters by
+    `;`, and some answer `?wsdl` but not `?wsdl=`.
+    """
+    page, mark, query = clean_url(url).partition("#")[0].partition("?")
+    pieces = query.split("&")
+    others = [piece for piece in pieces if not _is_tracking(piece)]
+    if not others and pieces:
+        return page
+    return f"{page}{mark}{'&'.join(others)}"
 
 
 def _is_tracking(piece: str) -> bool:

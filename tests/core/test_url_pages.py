@@ -109,6 +109,92 @@ def test_two_different_pages_never_have_one_key() -> None:
         assert not merged, f"{one[0]!r} and {another[0]!r} are different pages"
 
 
+# Parts of URLs that a browser keeps apart, in its own spelling. Every combination is a page of its own.
+SCHEMES = ("http", "https", "ftp", "sc")
+USERS = ("", "me@", "me:pw@", "me:p%40@", ":pw@", "%E9@", "%C3%A9@", "%FF@", "%EF%BF%BD@", "me%3Apw@", "me:%FF@")
+HOSTS = ("x.test", "www.x.test", "x.test.", "x--y.test", "x_y.test", "192.0.2.1", "[2001:db8::1]", "xn--bcher-kva.test")
+PORTS = ("", ":8080", ":81")
+PATHS = (
+    *(
+        "/",
+        "//",
+        "/a",
+        "/a/",
+        "/A",
+        "/a//",
+        "/a%2Fb",
+        "/a/b",
+        "/a%5Cb",
+        "/a;b",
+        "/a%3Bb",
+        "/a:b",
+        "/a@b",
+        "/a%3Fb",
+        "/a%23b",
+    ),
+    *(
+        "/a%20",
+        "/a+",
+        "/a%2B",
+        "/a%00",
+        "/%E9",
+        "/%C3%A9",
+        "/%FF",
+        "/%EF%BF%BD",
+        "/a%",
+        "/a%2",
+        "/a%25",
+        "/a%zz",
+        "/...",
+        "/a=b",
+    ),
+)
+QUERIES = (
+    *(
+        "",
+        "?",
+        "?a=",
+        "?a=b",
+        "?a=B",
+        "?a=b&a=b",
+        "?a=b&a=c",
+        "?a%3Db",
+        "?a=b%26c",
+        "?a=b;c",
+        "?a=b+c",
+        "?a=b%2Bc",
+    ),
+    *(
+        "?a=%E9",
+        "?a=%C3%A9",
+        "?a=%FF",
+        "?a=%EF%BF%BD",
+        "?a=%25",
+        "?a=/",
+        "?a=?",
+        "?a=%23",
+        "?=b",
+        "?a=b&&c=d",
+    ),
+    *("?a=%00", "?a='", "?a=[1]"),
+)
+
+
+def test_every_combination_of_different_parts_is_a_page_of_its_own() -> None:
+    """A part is combined with every other part of its neighbours, and with a few of all others."""
+    pages = {f"http://x.test{path}{query}" for path in PATHS for query in QUERIES}
+    pages |= {
+        f"{scheme}://{user}{host}{port}/a" for scheme in SCHEMES for user in USERS for host in HOSTS for port in PORTS
+    }
+    pages |= {f"https://x.test{port}{path}?a=%FF" for port in PORTS for path in PATHS}
+    by_key: dict[str, list[str]] = {}
+    for page in sorted(pages):
+        by_key.setdefault(url_key(page), []).append(page)
+    merged = [same for same in by_key.values() if len(same) > 1]
+    assert not merged
+    assert len(by_key) > 1_300
+
+
 @pytest.mark.parametrize("tracked", ["utm_source=x", "gclid=%FF", "utm%5Fmedium=mail"])
 def test_a_tracking_parameter_beside_it_changes_no_page(tracked: str) -> None:
     for (url, *_), end in ((page, "?" if "?" not in page[0] else "&") for page in PAGES if "http" in page[0][:4]):

@@ -159,6 +159,22 @@ async def test_a_failure_that_may_be_tried_again_counts_one_attempt_and_waits_in
     assert [attempt.seconds for attempt in await trip.source.history(job.id)] == [1.5]
 
 
+@pytest.mark.parametrize("not_before", [1e18, 1e300, float("inf")])
+async def test_a_time_of_a_checkout_that_no_calendar_has_becomes_a_year(trip: Trip, not_before: float) -> None:
+    await trip.fill("a", max_attempts=9)
+    await trip.take()
+    await trip.work_on("a", Failed(BROKEN))
+    honest = trip.checkout.jobs
+
+    async def jobs(*args: Any, **kwargs: Any) -> list[Job]:
+        return [msgspec.structs.replace(job, not_before=not_before) for job in await honest(*args, **kwargs)]
+
+    trip.checkout.jobs = jobs  # type: ignore[method-assign]
+    assert (await trip.merge()).retried == 1
+    [there] = await trip.source.jobs(Selection())
+    assert there.not_before == trip.clock.now() + timedelta(days=366).total_seconds()
+
+
 async def test_a_job_that_used_up_its_attempts_in_the_checkout_has_failed_in_the_source(trip: Trip) -> None:
     await trip.fill("a", max_attempts=2)
     await trip.take()

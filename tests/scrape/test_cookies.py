@@ -118,7 +118,92 @@ PATHS: list[Case] = [
     (["a=1; path=/", "a=2; path=/list", "b=3; path=/list/page"], "/list/page", "b=3; a=2; a=1"),
     (["b=1; path=/list", "a=2; path=/list"], "", "b=1; a=2"),
 ]
-CASES = [*VALUES, *ATTRIBUTES, *DOMAINS, *PATHS]
+# Other spellings of the rules above, one row for each group of sites that have them.
+NAMES: list[Case] = [
+    *(([f"{name}=1"], "", f"{name}=1") for name in (*"7$!@#%^&*()-_+~|'.", "$n", "n(", 'n"o', '"p=q"')),
+    (["$Path=1; n=2"], "", "$Path=1"),
+    (["n =1   "], "", "n=1"),
+    (["\tn\t=\t1 \t;\tx"], "", "n=1"),
+    (["n====1"], "", "n====1"),
+    (["n=== 1 ;x;;;   y"], "", "n=== 1"),
+    (['"n=o"=1', '"n=2'], "", '"n=2'),
+    *((lines, "", "") for lines in (["n;o=1"], ["==n"], ["=n=1", "o"], ["n", "o", "=p"], ["n", "; o"], ["n", "\t"])),
+    *(([f'"n{between}o"=1'], "", "") for between in (";", '\\";')),
+    (["n", "=1", "o=2"], "", "o=2"),
+    (["n=1", "o=", "p=2"], "", "n=1; o=; p=2"),
+    (["p=1", "n=2"], "", "p=1; n=2"),
+    (["名=前"], "", "名=前"),
+    (["名=前; 値"], "", "名=前"),
+    (['n="前"'], "", 'n="前"'),
+    *(([f"n={value}{end}"], "", f"n={value}")
+      for value in ('"b "', '"b', 'a"b', '"b c"  "d"', '"b=c"') for end in ("", "   ;", " ; ;")),
+    (['n="b;c"'], "", 'n="b'),
+    (["n=x, o=y"], "", "n=x, o=y"),
+    (["n=x; y=z, o=y"], "", "n=x"),
+    (["n=x; y,z=1"], "", "n=x"),
+]  # fmt: skip
+SPELLINGS: list[Case] = [
+    *(([f"a=b{spelt}"], "", "") for spelt in (
+        "; secURE", ";Secure;x", "; Secure=", "; Secure=no", "; Secure =no", "; Secure= no", ";     Secure    ;",
+        "; x; Secure", '; x="y;z"; Secure', "; secure; secure=0")),
+    *(([f"a=b{spelt}"], "", "a=b") for spelt in (
+        '; "Secure"', "; Secure x", "; version=1;", "; version=2", '; x="1 or 2"', '; x="1 or 2";', "; x y z",
+        "; max-age=60;", "; max-age=6,0", "; max-age=60, c=d;path=/", "; max-age=+60", "; max-age=6e1", "; max-age=1.5",
+        "; max-age", "; max-age=", "; expires", "; expires=", "; expires=60", "; expires=Thu Jan 1 00:00 1970",
+        "; expires=Sun, 18-Apr-2199 21:06:29 GMT ; path=/  ;  ")),
+    (["a=b; max-age=60", "c=d; max-age=60", "a=e; max-age=0"], "", "c=d"),
+    (["a=b; max-age=60", "c=d; max-age=0"], "", "a=b"),
+    (["a=b; max-age=0; max-age=60"], "", "a=b"),
+    (["a=b; max-age=60; max-age=0"], "", ""),
+    (["a=b; expires=Fri, 07 Aug 2001 08:04:19 GMT", "c=d; expires=Fri, 07 Aug 2199 08:04:19 GMT"], "", "c=d"),
+    (["a=b; domain=.test; ;; ;=; ,,, ===,c,=; d! max-age=20;=;;"], "", ""),
+    (['a="b! = c;d\\";" e; max-age=6', "f; max-age=2.63,"], "", 'a="b! = c'),
+]  # fmt: skip
+DOMAIN_SPELLINGS: list[Case] = [
+    *(([f"a=b; domain={domain}"], "", "a=b") for domain in (
+        "shop.example.test", ".shop.example.test", "  .shop.example.test", "sHOP.eXample.test", ".example.test",
+        "x.test; domain=example.test", "example.test; domain=shop.example.test",
+        "shop.example.test; domain=.example.test",
+        "shop.example.test; domain=shop.example.test", "x.test; domain=y.test; domain=shop.example.test")),
+    *(([f"a=b; domain={domain}"], "", "") for domain in (
+        "shop..example.test", "  .  shop.example.test", "shop.example.test.", "shop.example.test..",
+        "shop.example.test .", ".test.", '"shop.example.test"', "x.shop.example.test", ".x.shop.example.test",
+        "x.example.test", ".x.example.test", "shop.example.test; domain=shop.example.org",
+        "x.test; domain=shop.example.test; domain=x.test", "*.example.test", "shop.example.test/list")),
+    *(([f"a=b; domain={domain}"], f"http://{to}/list/", "a=b") for domain, to in (
+        ("shop.example.test", "my.shop.example.test"), (".shop.example.test", "my.shop.example.test"),
+        ("example.test", "x.example.test"), ("shop.example.test; domain=.example.test", "x.example.test"))),
+    *(([f"a=b; domain={domain}"], f"http://{to}/list/", "") for domain, to in (
+        ("shop.example.test", "x.example.test"), (".shop.example.test", "example.test"),
+        (".example.test; domain=shop.example.test", "x.example.test"), (".x.example.test", "x.example.test"),
+        (".x.shop.example.test", "x.shop.example.test"), ("example.test; domain=", "x.example.test"))),
+    (["a=1; domain=shop.example.test", "b=2; domain=.shop.example.test"], "", "a=1; b=2"),
+    (["b=2; domain=.example.test", "a=1; domain=shop.example.test"], "", "b=2; a=1"),
+    (["a=1", "a=2; domain=example.test"], "", "a=1; a=2"),
+]  # fmt: skip
+PATH_SPELLINGS: list[Case] = [
+    *(([f"a=b; path{path}"], to, "a=b") for path, to in (
+        ("= /list", ""), ("\t=\t/list\t", ""), ("=/x; path=/", ""), ("=/x; path=", ""), ('="/x"', ""),
+        ("=/list/page/x", "/list/page/x"), ("=/list/page/x/", "/list/page/x/"), ("=/list/", "/list//page"),
+        ("=/list/page;x", "/list/page"), ("=/list", "/list?page"), ("=/list", "/list/page/../other"))),
+    *(([f"a=b; path{path}"], to, "") for path, to in (
+        ("=/x", ""), ("    =/x", ""), ("=    /x", ""), ("=/x      ; y", ""), ("=/; path=/x", ""), ("=; path=/x", ""),
+        ("=/list/page/x", "/list/page"), ("=/list/page/x", "/list/other/x"), ("=/list/page/x", "/list/page/y"),
+        ("=/list/page/x/", "/list/page/x"), ("=/list/page/", "/list/pages"), ("=/list/page?", "/list/page"),
+        ("=/list/page#", "/list/page"), ("=/l%69st", "/list/page"), ("=/list/../x", "/x"))),
+    (["a=1; path=/list", "b=2; path=/"], "", "a=1; b=2"),
+    (["b=2; path=/", "a=1; path=/list"], "", "a=1; b=2"),
+    (["a=1", "a=2; path=/list/page/x"], "/list/page", "a=1"),
+    (["a=1; path=/list", "a=2; path=/list/"], "/list/other", "a=2; a=1"),
+    (["\ta=1; \tpath\t=\t/list\t", "b=2; \tpath\t=\t/x\t"], "", "a=1"),
+    (
+        ["k=0;", "k=1; path=/list/page", "k=2; path=/", "k=3; path=/x", "k=4; domain=.example.test",
+         "k=5; domain=.example.test; path=/list/page/x"],
+        "/list/page/x/y",
+        "k=5; k=1; k=0; k=4; k=2",
+    ),
+]  # fmt: skip
+CASES = [*VALUES, *ATTRIBUTES, *DOMAINS, *PATHS, *NAMES, *SPELLINGS, *DOMAIN_SPELLINGS, *PATH_SPELLINGS]
 
 
 @asynccontextmanager

@@ -1,10 +1,16 @@
-"""The port on which a worker or a fleet offers its metrics and its health, to Prometheus, Kubernetes and people."""
+"""The port on which a worker or a fleet offers its metrics and its health, to Prometheus, Kubernetes and people.
+
+It asks for no key, so it is bounded: other users of the machine must not use up the files of a worker, and pages in a
+browser of this machine must not read it under a name of theirs.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
 
 import msgspec
 import structlog
@@ -14,7 +20,7 @@ from longshore.observe.health_report import HealthReport
 from longshore.observe.metrics import CONTENT_TYPE, check_metrics_installed
 
 if TYPE_CHECKING:
-    from aiohttp.web import Response
+    from aiohttp.web import BaseRequest, Response
 
 
 class Observed(Protocol):
@@ -47,29 +53,32 @@ async def observed_at(port: int, host: str, observed: Observed) -> AsyncIterator
     """
     from aiohttp import web
 
+    from longshore.observe.bounded_server import BoundedServer
+
     check_metrics_installed()
 
-    def route(path: str, answer: Callable[[], Response]) -> web.RouteDef:
-        async def handle(request: web.Request) -> web.Response:
-            del request
-            return answer()
+    answers: dict[str, Callable[[], Response]] = {
+        "/metrics": lambda: web.Response(body=observed.metrics(), headers={"Content-Type": CONTENT_TYPE}),
+        "/health": lambda: _whole(observed.health()),
+        "/health/live": lambda: _answer({"status": "live"}),
+        "/health/ready": lambda: _ready(observed.health()),
+    }
+    only_local = _is_local(host)
 
-        return web.get(path, handle)
+    async def handle(request: BaseRequest) -> Response:
+        if only_local and not _is_local(_name(request.headers.get("Host", ""))):
+            return web.Response(status=400, text="The Host header names another host.\n")
+        if (answer := answers.get(request.path)) is None:
+            return web.Response(status=404, text="There are /metrics, /health, /health/live and /health/ready.\n")
+        if request.method not in ("GET", "HEAD"):
+            return web.Response(status=405, headers={"Allow": "GET, HEAD"})
+        return answer()
 
-    application = web.Application()
-    application.add_routes(
-        [
-            route("/metrics", lambda: web.Response(body=observed.metrics(), headers={"Content-Type": CONTENT_TYPE})),
-            route("/health", lambda: _whole(observed.health())),
-            route("/health/live", lambda: _answer({"status": "live"})),
-            route("/health/ready", lambda: _ready(observed.health())),
-        ]
-    )
-    runner = web.AppRunner(application, access_log=None, handle_signals=False)
+    runner = web.ServerRunner(BoundedServer(handle), handle_signals=False, shutdown_timeout=1.0)
     await runner.setup()
     try:
         try:
-            await web.TCPSite(runner, host, port, shutdown_timeout=1.0).start()
+            await web.TCPSite(runner, host, port).start()
         except OSError as error:
             raise SettingsError(
                 f"Metrics cannot be offered on {host}, port {port}: {error.strerror or error}. Another process may use "
@@ -78,6 +87,20 @@ async def observed_at(port: int, host: str, observed: Observed) -> AsyncIterator
         yield int(runner.addresses[0][1])
     finally:
         await runner.cleanup()
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _name(host_header: str) -> str:
+    try:
+        return (urlsplit(f"//{host_header}").hostname or "").lower()
+    except ValueError:
+        return ""
 
 
 def _whole(report: HealthReport) -> Response:

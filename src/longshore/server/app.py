@@ -26,8 +26,8 @@ from longshore.server.api.records import RecordRoutes
 from longshore.server.api.request import StrictRequest
 from longshore.server.api.runs import RunRoutes
 from longshore.server.api.state import StateRoutes
-from longshore.server.api.task_workers import TaskWorkers
-from longshore.server.api.tasks import TaskRoutes
+from longshore.server.api.tasks.routes import TaskRoutes
+from longshore.server.api.tasks.task_workers import TaskWorkers
 from longshore.server.api.workers import WorkerRoutes
 from longshore.server.auth.guard import FailedAttempts, KeyAuthentication, needs_scope
 from longshore.server.idempotency import Idempotency, KeptAnswers

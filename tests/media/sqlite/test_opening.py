@@ -82,6 +82,21 @@ async def test_a_queue_of_a_newer_longshore_is_refused(file: Path) -> None:
     assert "Upgrade" in await refusal(file, NewerSchemaError)
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER t AFTER UPDATE ON job BEGIN DELETE FROM content; END",
+        "CREATE TRIGGER roll_forget2 AFTER DELETE ON worker BEGIN DELETE FROM job; END",
+        "CREATE VIEW v AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c",
+    ],
+)
+async def test_a_queue_with_statements_of_others_is_refused_before_they_run(file: Path, statement: str) -> None:
+    await (await open_queue(f"sqlite:///{file}")).close()
+    with closing(sqlite3.connect(file)) as db:
+        db.execute(statement)
+    assert "which Longshore never makes" in await refusal(file, ForeignQueueError)
+
+
 async def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
     assert "is a folder" in await refusal(tmp_path, ForeignQueueError)
 

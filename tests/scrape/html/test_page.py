@@ -50,12 +50,38 @@ def test_a_wrong_selector_is_an_error_of_the_handler() -> None:
         page("<p>").css("a[[")
 
 
-def test_links_are_absolute_canonical_and_each_once() -> None:
-    html = """<a href="2">x<a href="/list/2?utm_source=mail#top">y<a href="?b=2&a=1">z<a href=" /tab\n">t<a name=no>"""
-    assert page(html, "https://A.org/list/1").links() == [
+@pytest.mark.parametrize(
+    "written",
+    [
+        *(
+            "?p=x.git;a=log",
+            "?wsdl",
+            "?b=2&a=1",
+            "?a=b&",
+            "?q=50%",
+            "/a%2Bb",
+            "/a%2Cb",
+            "/%7Eme",
+            "/a[1]",
+            "?u=http://y.test/",
+        ),
+        *("?q=%C4%E3", "//", "?"),
+    ],
+)
+def test_a_link_is_requested_as_the_page_wrote_it(written: str) -> None:
+    url = f"https://x.test/list{written}"
+    assert page(f'<a href="{url}#part">x', "https://x.test/").links() == [url]
+    assert page("", "https://x.test/").follow([url])[0].payload["url"] == url
+
+
+def test_links_are_absolute_and_name_each_page_once() -> None:
+    html = """<a href="2">x<a href="/list/2?utm_source=mail#top">y<a href="?b=2&a=1">z<a href=" /tab\n">t<a name=no>
+        <a href="?a=1&utm_medium=mail&b=2"><a href="https://A.ORG/list/%32#x"><a href="3?gclid=1">"""
+    assert page(html, "https://a.org/list/1").links() == [
         "https://a.org/list/2",
-        "https://a.org/list/1?a=1&b=2",
+        "https://a.org/list/1?b=2&a=1",
         "https://a.org/tab",
+        "https://a.org/list/3",
     ]
 
 

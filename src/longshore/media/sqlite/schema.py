@@ -46,7 +46,22 @@ def check(db: sqlite3.Connection, path: Path) -> int:
             f"The queue '{path}' was made by a newer Longshore (its schema is {version}, this one knows {VERSION}). "
             "Upgrade Longshore here, or name another file."
         )
+    _check_statements(db, path)
     return version
+
+
+def _check_statements(db: sqlite3.Connection, path: Path) -> None:
+    """Raise `ForeignQueueError` if the file has statements that are not ours, which would run when it is used.
+
+    A checkout comes back from another machine: a trigger or a view in it could keep this one busy without end.
+    """
+    for what, name, sql in db.execute("SELECT type, name, sql FROM sqlite_master WHERE type IN ('trigger', 'view')"):
+        if any(sql in script for script in _MIGRATIONS):
+            continue
+        raise ForeignQueueError(
+            f"'{path}' has a {what} of its own, {ascii(name)[:100]}, which Longshore never makes. Find out who "
+            "added it, and remove it before you use the queue; nothing was changed."
+        )
 
 
 def migrate(db: sqlite3.Connection, path: Path) -> None:

@@ -41,6 +41,8 @@ from longshore.wrappers.worker_queue import WorkerQueue
 BATCH = 200
 """Entries per settlement: each may have created many jobs."""
 
+_LONGEST_DELAY = timedelta(days=366).total_seconds()
+
 _Name = tuple[str, str, str]
 
 
@@ -249,7 +251,9 @@ class _Merging:
         if job.state is State.FAILED and job.failure is not None:
             # It failed for good, even if the source has attempts left.
             return Failed(msgspec.structs.replace(job.failure, retryable=False)), job.seconds
-        delay = timedelta(seconds=max((job.not_before or 0.0) - self._clock.now(), 0.0))
+        # The checkout was on another machine: its times may be anything, also no number.
+        seconds = max((job.not_before or 0.0) - self._clock.now(), 0.0)
+        delay = timedelta(seconds=min(seconds, _LONGEST_DELAY))
         if job.attempts > entry.attempts and (failures := await self._checkout.history(job.id)):
             return Failed(failures[-1].failure, retry_in=delay, max_attempts=job.max_attempts), failures[-1].seconds
         return (Snoozed(delay) if delay else Released()), None

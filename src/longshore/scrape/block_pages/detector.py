@@ -6,6 +6,9 @@ import statistics
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 
+import msgspec
+
+from longshore.errors import ProcessingError
 from longshore.scrape.block_pages.known import known_block_page
 from longshore.scrape.block_pages.rule import BlockPage
 from longshore.scrape.http.response import Response
@@ -15,6 +18,8 @@ _SIZES_KEPT = 50
 _FEWEST_SIZES = 10
 """Before this number of pages of a host nothing is known of their usual size."""
 _HOSTS_KEPT = 1_000
+_LOOKED_AT = 256 * 1024
+"""Bytes at the beginning of a page in which text, title and elements are looked for: the event loop waits for it."""
 
 
 class BlockDetector:
@@ -42,23 +47,25 @@ class BlockDetector:
             name = known_block_page(response.headers, response.body)
             if name:
                 return name
+        begin = response
+        if len(response.body) > _LOOKED_AT:
+            begin = msgspec.structs.replace(response, body=response.body[:_LOOKED_AT])
         for rule in self._rules:
-            if self._matches(rule, response, asked):
+            if self._matches(rule, response, begin, asked):
                 return f"a page with {rule}"
         if any(rule.shorter_than_usual for rule in self._rules):
             self._sizes_of(response.url).append(len(response.body))
         return ""
 
-    def _matches(self, rule: BlockPage, response: Response, asked: str) -> bool:
-        # The cheapest signs first.
+    def _matches(self, rule: BlockPage, response: Response, begin: Response, asked: str) -> bool:
+        # The cheapest signs first. `begin` is the beginning of a long response.
         size = len(response.body)
         return (
             (not rule.shorter_than or size < rule.shorter_than)
             and (not rule.shorter_than_usual or self._is_unusual(response.url, size * rule.shorter_than_usual))
             and (not rule.redirected_to or _was_redirected(rule.redirected_to, response.url, asked))
-            and (not rule.text or rule.text.casefold() in response.text.casefold())
-            and (not rule.title or rule.title.casefold() in _title(response).casefold())
-            and (not rule.selector or response.css_first(rule.selector) is not None)
+            and (not rule.text or rule.text.casefold() in begin.text.casefold())
+            and _has_elements(rule, begin)
         )
 
     def _is_unusual(self, url: str, size: float) -> bool:
@@ -72,6 +79,18 @@ class BlockDetector:
         sizes = self._sizes.setdefault(host, deque(maxlen=_SIZES_KEPT))
         self._sizes.move_to_end(host)
         return sizes
+
+
+def _has_elements(rule: BlockPage, response: Response) -> bool:
+    """Return whether the page has the title and the element of the rule. A page that is too deep to read has none."""
+    if not rule.title and not rule.selector:
+        return True
+    try:
+        return (not rule.title or rule.title.casefold() in _title(response).casefold()) and (
+            not rule.selector or response.css_first(rule.selector) is not None
+        )
+    except ProcessingError:
+        return False
 
 
 def _is_html(response: Response) -> bool:

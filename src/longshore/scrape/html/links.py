@@ -1,4 +1,4 @@
-"""The links of a page: absolute, canonical, each once, and only those that a crawl may follow."""
+"""The links of a page: absolute, each page once, and only those that a crawl may follow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from longshore.scrape.html.parse import Element
 from longshore.scrape.html.select import outermost
-from longshore.url import canonical_url, clean_url, host_of
+from longshore.url import canonical_url, clean_url, host_of, requested_url
 
 Patterns = str | re.Pattern[str] | Sequence[str | re.Pattern[str]]
 """One regular expression, or several; a URL matches if one of them is found anywhere in it."""
@@ -37,7 +37,12 @@ def absolute(base: str, href: str | None) -> str | None:
     if href is None:
         return None
     try:
-        url = urljoin(base, clean_url(href))
+        given = clean_url(href)
+        url = urljoin(base, given)
+        page, mark, fragment = given.partition("#")
+        if page and page.find("?") == len(page) - 1:
+            # `urljoin` drops an empty query, or takes that of the base instead.
+            url = f"{urljoin(base, page).partition('?')[0]}?{mark}{fragment}"
         parts = urlsplit(url)
     except ValueError:
         return None
@@ -85,9 +90,12 @@ class LinkFilter:
         self._files = files
 
     def chosen(self, urls: Iterable[str | None]) -> list[str]:
-        """Return the chosen URLs in their canonical form, each once, in their first order."""
-        canonical = dict.fromkeys(canonical_url(url) for url in urls if url is not None)
-        return [url for url in canonical if self._fits(url)]
+        """Return the chosen URLs in their first order: each page once, by its first URL."""
+        pages: dict[str, str] = {}
+        for url in urls:
+            if url is not None:
+                pages.setdefault(canonical_url(url), requested_url(url))
+        return [url for url in pages.values() if self._fits(url)]
 
     def _fits(self, url: str) -> bool:
         if self._host is not None and host_of(url) != self._host:

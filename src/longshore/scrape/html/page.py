@@ -96,7 +96,9 @@ class HtmlPage:
         files: bool = False,
         nofollow: bool = False,
     ) -> list[str]:
-        """Return the URLs that the page links to: absolute, in canonical form, each once, in their order.
+        """Return the URLs that the page links to: absolute, without fragment and tracking parameters, in their order.
+
+        Each page is named once, by its first URL: `?a=1&b=2` and `?b=2&a=1` are one page.
 
         Only links of elements that match the selector count, or of the links inside them. `same_host=False` adds links
         to other hosts. `allow` and `deny` are regular expressions for the URL, one or several. Links to pictures,

@@ -33,6 +33,8 @@ REMEMBERED = 5_000
 """Sites; beyond that, the oldest entries are dropped first."""
 LONGEST_FILE = 512 * 1024
 """Bytes. The rest of a file does not count."""
+_LONGEST_LINE = 8 * 2083 - 1
+"""Characters; the rest of a line does not count. Google's parser has the same limit: a few times the longest URL."""
 _FIRST_WAIT = 60.0
 _LONGEST_WAIT = 3600.0
 _LONGEST_DELAY = 24 * 3600.0
@@ -207,7 +209,8 @@ def rules_for(name: str, text: str) -> list[str]:
     with any other field does not end the list of robots that a group is for.
     """
     lines = []
-    for line in text.splitlines():
+    for whole in text.splitlines():
+        line = whole[:_LONGEST_LINE]
         found = _USER_AGENT.match(line)
         if found is None:
             if _RULE.match(line):

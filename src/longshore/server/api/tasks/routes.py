@@ -29,7 +29,7 @@ from longshore.queue import Selection
 from longshore.server.api.leases import claimed, lease_length
 from longshore.server.api.outcome_bounds import check_size
 from longshore.server.api.request import ApiCall, ServedQueue
-from longshore.server.api.task_bodies import (
+from longshore.server.api.tasks.bodies import (
     ClaimedTask,
     HealthBody,
     NewTask,
@@ -42,7 +42,7 @@ from longshore.server.api.task_bodies import (
     TaskRenewal,
     TaskResult,
 )
-from longshore.server.api.task_workers import TaskWorkers
+from longshore.server.api.tasks.task_workers import TaskWorkers
 from longshore.server.auth.guard import OPEN, SCOPE
 from longshore.server.auth.keys import Scope
 from longshore.server.auth.leases import LostLeaseError

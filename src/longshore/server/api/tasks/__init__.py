@@ -1,0 +1,1 @@
+"""The plain task routes, `/api/tasks`, for workers in any language."""
