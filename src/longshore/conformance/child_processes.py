@@ -12,8 +12,8 @@ from typing import Protocol
 LONGEST_LINE = 2**20
 
 
-class ChildProcess(Protocol):
-    """What the suite uses of an `asyncio.subprocess.Process`."""
+class RunningProcess(Protocol):
+    """The methods of an `asyncio.subprocess.Process` that the suite uses."""
 
     @property
     def stdout(self) -> asyncio.StreamReader | None: ...
@@ -29,7 +29,7 @@ class ChildProcess(Protocol):
 class SuiteProcess:
     """A running child process, and the lines it has written."""
 
-    def __init__(self, process: ChildProcess) -> None:
+    def __init__(self, process: RunningProcess) -> None:
         self._process = process
         self.lines: list[str] = []
 
