@@ -88,7 +88,7 @@ def serve(
             note("Without TLS everyone on the network can read the keys: give --tls-certificate and --tls-key.")
         sys.stdout.flush()  # programs that start a server wait for these lines
 
-    # What was imported stays. Requests leave no reference cycles, so frequent garbage collections find nothing.
+    # Imported modules stay, and requests leave no reference cycles: frequent garbage collections find nothing.
     gc.freeze()
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     with asyncio.Runner(loop_factory=event_loop) as runner:
