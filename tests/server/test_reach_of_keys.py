@@ -78,7 +78,6 @@ def asked(scene: Scene) -> dict[str, list[tuple[set[int], str, Any]]]:
         "get /api/v1/rejected": [(REFUSED, f"run={RUN}", {})],
         "get /api/v1/hosts": [(REFUSED, "", {})],
         "get /api/v1/proxies": [(REFUSED, "", {})],
-        "get /api/v1/autoscale": [(NOTHING, f"run={RUN}", {}), (NOTHING, f"kind={KIND}", {})],
         "get /api/v1/stats": [(NOTHING, "", {}), (NOTHING, f"run={RUN}", {})],
         "get /api/v1/workers": [(NOTHING, "", {})],
         "get /api/v1/kinds": [(NOTHING, "", {})],
