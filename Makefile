@@ -111,10 +111,11 @@ containers: setup-dev ## build the image, run compose.yaml with real containers,
 
 lock: ## pin the requirements again (needs uv)
 	uv pip compile pyproject.toml --extra build $(LOCK_OPTIONS) -o requirements.lock
-	uv pip compile pyproject.toml --extra build --extra postgres --extra browser --extra fingerprint --extra brotli --extra html --extra parquet --extra serve --extra metrics --extra traces --extra test --extra check $(LOCK_OPTIONS) -o requirements-dev.lock
-	uv pip compile pyproject.toml --extra postgres --extra fingerprint --extra brotli --extra serve --extra metrics --extra traces -c requirements-dev.lock $(LOCK_OPTIONS) -o deploy/requirements/slim.lock
-	uv pip compile pyproject.toml --extra browser --extra postgres --extra fingerprint --extra brotli --extra serve --extra metrics --extra traces -c requirements-dev.lock $(LOCK_OPTIONS) -o deploy/requirements/browser.lock
+	for each in bolt model; do uv pip compile tests/services/$$each.in --no-deps $(LOCK_OPTIONS) -o tests/services/$$each.lock; done
+	uv pip compile pyproject.toml --extra build --extra postgres --extra browser --extra fingerprint --extra brotli --extra html --extra parquet --extra graph --extra pdf --extra serve --extra metrics --extra traces --extra test --extra check $(LOCK_OPTIONS) -o requirements-dev.lock
+	uv pip compile pyproject.toml --extra postgres --extra fingerprint --extra brotli --extra graph --extra pdf --extra serve --extra metrics --extra traces -c requirements-dev.lock $(LOCK_OPTIONS) -o deploy/requirements/slim.lock
+	uv pip compile pyproject.toml --extra browser --extra postgres --extra fingerprint --extra brotli --extra graph --extra pdf --extra serve --extra metrics --extra traces -c requirements-dev.lock $(LOCK_OPTIONS) -o deploy/requirements/browser.lock
 	echo hatchling | uv pip compile - -c requirements-dev.lock $(LOCK_OPTIONS) -o deploy/requirements/build.lock
 
 clean: ## remove what was built or cached
-	rm -rf .venv .venv-audit $(PYTHONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .longshore dist build
+	rm -rf .venv .venv-audit .venv-services $(PYTHONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .longshore dist build

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from longshore.api.changes import archive, cancel, pause, resume, retry_jobs, submit
     from longshore.api.local_runs import run, run_async
     from longshore.api.local_workers import work
+    from longshore.api.pages import fetch
+    from longshore.api.published import pin, publish
     from longshore.api.reading import export, items, jobs, results, show, stats, status, wait
     from longshore.api.scrapers import start
     from longshore.handlers.handler import handler
@@ -67,6 +69,7 @@ __all__ = [
     "archive",
     "cancel",
     "export",
+    "fetch",
     "handler",
     "items",
     "jobs",
@@ -74,7 +77,9 @@ __all__ = [
     "new_job",
     "open_queue",
     "pause",
+    "pin",
     "product",
+    "publish",
     "results",
     "resume",
     "retry",
@@ -113,6 +118,7 @@ if not TYPE_CHECKING:  # type checkers must see each name
             "archive": "api.changes",
             "cancel": "api.changes",
             "export": "api.reading",
+            "fetch": "api.pages",
             "handler": "handlers.handler",
             "items": "api.reading",
             "jobs": "api.reading",
@@ -120,7 +126,9 @@ if not TYPE_CHECKING:  # type checkers must see each name
             "new_job": "job",
             "open_queue": "media",
             "pause": "api.changes",
+            "pin": "api.published",
             "product": "runs.sources",
+            "publish": "api.published",
             "results": "api.reading",
             "resume": "api.changes",
             "retry_jobs": "api.changes",

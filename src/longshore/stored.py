@@ -61,7 +61,7 @@ def encode(value: Any, what: str = "A value") -> bytes:
     """
     try:
         encoded = _encode(value)
-        if b"null" in encoded and has_nan(value):
+        if b"null" in encoded and type(value) is not msgspec.Raw and has_nan(value):
             raise ValueError("it has NaN or an infinite number, which JSON does not have. Use None instead")
         if type(value) is dict and _is_plain(value):
             return encoded

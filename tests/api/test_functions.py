@@ -6,8 +6,10 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -72,6 +74,7 @@ def test_rows_that_share_a_url_are_told_apart_by_their_identity() -> None:
     assert longshore.submit("page", rows, identity=["url", "page"]).submitted == 2
 
 
+@pytest.mark.ledger("D9")
 def test_a_job_is_shown_with_its_history_and_retried(monday: str) -> None:
     [failed] = longshore.jobs(monday, state="failed", error="*bad page*")
     job, history = longshore.show(failed.id)
@@ -161,3 +164,40 @@ def test_what_cannot_be_done_is_refused_with_the_cause(monday: str, call: Callab
 def _dict(value: object) -> dict[str, object]:
     assert isinstance(value, dict)
     return value
+
+
+def test_a_page_is_fetched_as_handlers_fetch_it() -> None:
+    asked: list[str] = []
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(f"{self.path} {self.headers['User-Agent']}")
+            pages = {"/robots.txt": (200, "User-agent: *\nDisallow: /private"), "/page": (200, "<h1>Here</h1>")}
+            status, text = pages.get(self.path, (410, "gone"))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text)))
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *arguments: object) -> None:
+            """Say nothing."""
+
+    Path(".env").write_text("LONGSHORE_CONTACT=me@example.org\nLONGSHORE_HOST_FIRST_RATE=50\n")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            site = f"http://127.0.0.1:{server.server_port}"
+            assert longshore.fetch(f"{site}/page").text_of("h1") == "Here"
+            with pytest.raises(longshore.StatusError) as gone:
+                longshore.fetch(f"{site}/nosuch", timeout=20)
+            assert gone.value.status == 410
+            with pytest.raises(longshore.ProcessingError, match=r"robots\.txt"):
+                longshore.fetch(f"{site}/private/1")
+        finally:
+            server.shutdown()
+            thread.join()
+    pages = [each for each in asked if "robots" not in each]
+    assert [each.split()[0] for each in pages] == ["/page", "/nosuch"]
+    assert all("me@example.org" in each for each in asked)

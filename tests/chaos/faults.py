@@ -99,7 +99,7 @@ def slow_calls(trial: Trial) -> None:
 
 def lose_calls(trial: Trial) -> None:
     """Let the answers to a worker's calls get lost, or refuse its calls for a reason that passes."""
-    _switch(trial, trial.chance.choice([LOST_ANSWERS, LOST_ANSWERS, UNREACHABLE, FULL_DISK, READ_ONLY]))
+    _switch(trial, trial.drawn([LOST_ANSWERS, UNREACHABLE, FULL_DISK, READ_ONLY]))
 
 
 def lose_a_claim(trial: Trial) -> None:
@@ -190,11 +190,10 @@ def suspend(trial: Trial) -> None:
 def trouble_of_the_medium(trial: Trial) -> None:
     """Bring about a fault that only this medium has."""
     known = trial.faults()
-    if not known:
+    off = sorted(known.keys() - trial.wide_faults)
+    if not off:
         return
-    fault = trial.chance.choice(sorted(known))
-    if fault in trial.wide_faults:
-        return
+    fault = trial.drawn(off)
     trial.fault(fault, True)
     known[fault](True)
     trial.later(trial.chance.uniform(1, 4), partial(_end, trial, fault))

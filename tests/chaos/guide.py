@@ -86,6 +86,7 @@ class Guide:
         self.found: Coverage = Counter()
         self._impossible = frozenset(impossible)
         self._tried: Counter[Cell] = Counter()
+        self._drawn: Counter[str] = Counter()
 
     def holes(self, fault: str) -> frozenset[str]:
         """Return the transitions that were not reached under a fault."""
@@ -103,6 +104,14 @@ class Guide:
     def taken(self, step: Step, active: Collection[str]) -> None:
         """Note that a step was taken while these faults were on: the next time, others come first."""
         self._tried.update(self._cells(step, active or {NO_FAULT}))
+
+    def shares(self, faults: Sequence[str]) -> list[float]:
+        """Return the weights of the faults of one step: most for one with many empty cells that was drawn seldom."""
+        return [(1 + len(self.holes(each))) / (1 + self._drawn[each]) for each in faults]
+
+    def drawn(self, fault: str) -> None:
+        """Note that a fault was drawn: the next time, others come first."""
+        self._drawn[fault] += 1
 
     def _factor(self, step: Step, active: Collection[str], coming: Collection[str]) -> float:
         empty = (cell for cell in self._cells(step, active) if self._is_empty(cell))

@@ -51,6 +51,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("twin", TWINS if metafunc.config.getoption("--long") else SHORT)
 
 
+@pytest.mark.ledger("F12")
 def test_the_checker_finds(twin: str, tmp_path: Path, long: bool) -> None:
     """With --long on three fresh seeds, otherwise on one."""
     for number in range(3 if long else 1):

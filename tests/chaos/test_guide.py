@@ -48,6 +48,18 @@ def test_a_fault_is_drawn_more_often_while_something_rare_is_under_way() -> None
     assert under_way[2] > 3 * before[2]
 
 
+def test_of_the_faults_of_one_step_the_one_with_empty_cells_is_preferred_until_it_was_drawn() -> None:
+    guide = guide_for("http")
+    own = ["server killed", "server stands still"]
+    guide.found.update((transition, "server stands still") for transition in TRANSITIONS)
+    killed, still = guide.shares(own)
+    assert killed > 10 * still
+    for _ in range(30):
+        guide.drawn("server killed")
+    killed, still = guide.shares(own)
+    assert killed < still
+
+
 def test_every_column_belongs_to_a_step_of_the_trials() -> None:
     for medium in MEDIA:
         guide, steps = guide_for(medium), dict.fromkeys([*ROLES, *FAULTS, faults.set_back], 1.0)

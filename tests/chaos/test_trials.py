@@ -26,6 +26,7 @@ def test_a_trial_with_a_fixed_seed_keeps_every_promise(medium: str, tmp_path: Pa
     promises_kept(medium, "1", tmp_path, 60 if long else SECONDS)
 
 
+@pytest.mark.ledger("F2", "F12")
 def test_a_trial_with_a_fresh_seed_keeps_every_promise(tmp_path: Path, long: bool) -> None:
     """On a medium that the seed draws."""
     seed = secrets.token_hex(4)

@@ -125,6 +125,7 @@ class Trial:
         self.done: set[str] = set()
         """Steps that are not taken now, because they are under way or once are enough."""
         self.remarks: list[str] = []
+        self._guide: Guide | None = None
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._hurry = False
         """Whether everything that is due later happens now."""
@@ -254,6 +255,14 @@ class Trial:
         for process in itertools.chain.from_iterable(each.names() for each in victims or self.live):
             self.notes.write(FaultSwitched(fault=name, on=on, process=process))
 
+    def drawn(self, faults: Sequence[str]) -> str:
+        """Draw one of these faults. A guide prefers those under which little was reached."""
+        weights = None if self._guide is None else self._guide.shares(faults)
+        (fault,) = self.chance.choices(faults, weights)
+        if self._guide is not None:
+            self._guide.drawn(fault)
+        return fault
+
     def settles(self, live: Live) -> bool:
         """Return whether a process is in the middle of a call of `settle`."""
         calls = self._history(live)
@@ -380,6 +389,7 @@ class Trial:
 
         A guide changes the weights for the sake of the matrix.
         """
+        self._guide = guide
         until, pause, taken = time.monotonic() + seconds, threading.Event(), itertools.count()
         while next(taken) < least or time.monotonic() < until:
             self._go_on_until(lambda: len(self.of_role(*ORDERED)) < MOST_ORDERS, DRAIN_SECONDS)

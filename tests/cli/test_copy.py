@@ -76,6 +76,7 @@ def states(url: str) -> dict[State, int]:
     return {state: found.count(state) for state in State if state in found}
 
 
+@pytest.mark.ledger("F3")
 @pytest.mark.parametrize(("source", "target"), [("a.db", "./b"), ("./a", "b.db"), ("./a", "dir://b"), ("a.db", "b.db")])
 def test_a_run_is_copied_between_media_with_its_state(here: Path, says: Says, source: str, target: str) -> None:
     fill(source, done=2, held=1)
@@ -178,6 +179,7 @@ def test_a_move_that_died_goes_on_from_another_folder(here: Path, says: Says, mo
     assert states("../b.db") == {State.PENDING: 3}
 
 
+@pytest.mark.ledger("F3")
 @pytest.mark.parametrize("place", ["./checkout", "checkout.db"])
 def test_a_checkout_is_worked_on_by_a_plain_worker_and_merged_back(shell: Shell, place: str) -> None:
     urls = shell.urls(6)

@@ -43,6 +43,7 @@ def fill(here: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], No
     return lambda jobs, completed: asyncio.run(put(jobs, completed))
 
 
+@pytest.mark.ledger("F6")
 def test_it_says_both_times_what_binds_and_what_it_goes_by(
     fill: Callable[[int, int], None], says: Callable[..., str]
 ) -> None:

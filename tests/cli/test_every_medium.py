@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from secrets import token_hex
 
+import pytest
 from tests.services.postgres import PostgresServer
 
 from .conftest import Shell
@@ -31,6 +32,7 @@ async def page(job, kit):
 """
 
 
+@pytest.mark.ledger("F1")
 def test_a_run_with_two_workers_gives_the_same_results_on_every_medium(
     shell: Shell, tmp_path: Path, server: PostgresServer
 ) -> None:

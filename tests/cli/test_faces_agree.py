@@ -87,6 +87,7 @@ def url(request: pytest.FixtureRequest, shell: Shell) -> str:
     return urls[request.param]
 
 
+@pytest.mark.ledger("D9")
 def test_all_faces_tell_the_same_counts(
     shell: Shell, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

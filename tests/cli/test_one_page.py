@@ -11,9 +11,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.cli.kept_run import run_broken
+
+from longshore.cli import main
 
 from .conftest import Shell
 
@@ -189,3 +192,12 @@ def test_no_url_and_a_file_beside_urls_are_refused(here: Path, refused: Callable
     (here / "pages.py").write_text("")
     assert "'a.org' is not a URL. Did you mean https://a.org ?" in refused("submit", "page", "--url", "a.org", code=2)
     assert "one of them" in refused("run", "pages.py", "https://a.org/", "--urls-file", "x.txt")
+
+
+def test_the_prompt_begins_with_a_line_for_each_thing_it_has(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    banners: list[str] = []
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("code.interact", lambda banner, **_: banners.append(banner))
+    monkeypatch.setitem(sys.modules, "IPython", None)
+    assert main(["shell"]) == 0
+    assert [line.split()[0] for line in banners[0].splitlines()] == ["fetch", "kit", "try", "Ctrl-D"]

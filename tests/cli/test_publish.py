@@ -251,6 +251,9 @@ def test_a_pinned_run_is_worked_on_by_its_version_and_by_no_other(host: Person, 
     assert host.results("pinned") == []
     own = volunteer.shell("work", str(host.shell.folder / "pages.py"), "--run", "pinned", "--until-done")
     assert (own.returncode, "is pinned to version" in own.stderr) == (2, True)
+    here = volunteer.shell("run", str(host.shell.folder / "pages.py"), "https://a.org/new", "--run", "pinned")
+    assert (here.returncode, "is pinned to version" in here.stderr) == (2, True)
+    assert len(host.results("pinned")) == 0
     done = volunteer.work("--run", "pinned", "--accept", first)
     assert done.returncode == 0, done.stderr
     assert host.results("pinned") == [("one", first[:12])] * 2
@@ -281,6 +284,10 @@ def test_workers_of_all_runs_leave_a_run_alone_that_is_pinned_to_another_version
     assert "1 job checked out" in checkout.stdout, checkout.stderr
     moved = host.shell("copy", host.shell.environment["LONGSHORE_QUEUE"], "moved.db", "--run", "pinned", "--move")
     assert "2 jobs moved" in moved.stdout, moved.stderr
+    assert "did not come along" in moved.stdout
+    assert f"came along without the pin. Publish the version there, then: longshore publish --pin {first[:12]}" in (
+        moved.stdout
+    )
 
 
 def test_a_withdrawn_version_ends_its_workers(

@@ -29,6 +29,7 @@ def queue(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"git+file://{tmp_path}/queue.git"
 
 
+@pytest.mark.ledger("F10")
 def test_code_travels_on_every_medium(queue: str, tmp_path: Path, warm: Warm | None) -> None:
     host, volunteer = Person(tmp_path / "host", queue, warm), Person(tmp_path / "volunteer", queue, warm)
     host.submit(1)

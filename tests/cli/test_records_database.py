@@ -78,6 +78,7 @@ def test_records_of_all_workers_are_in_the_database_and_nowhere_else(shell: Shel
     assert not (shell.folder / ".longshore" / "records").exists()
 
 
+@pytest.mark.ledger("F2", "F11")
 @pytest.mark.usefixtures("place")
 def test_kill_9_between_the_records_and_their_settlement_leaves_each_record_once(shell: Shell) -> None:
     """F2."""

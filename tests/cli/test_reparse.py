@@ -49,6 +49,7 @@ def records(here: Path) -> dict[str, list[Any]]:
     return asyncio.run(read())
 
 
+@pytest.mark.ledger("F8")
 def test_a_run_is_repaired_from_its_pages_without_one_request(here: Path, says: Callable[..., str]) -> None:
     """F8: failed jobs become completed, and every record is that of the mended parser, once."""
     site = run_broken(here, 30)

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 from tests.cli.kept_run import BROKEN, FIXED, run_broken
+from tests.services.chromium import need_chromium
 
 from longshore.cli import main
 from longshore.errors import ConnectionFailedError, Failure, TimedOutError
+from longshore.extensions.traces import ExchangeKind
 from longshore.job import Job
 from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.capture.failure_bundles import FailureBundles
@@ -48,6 +50,7 @@ PAGE = Exchange(url="https://a.org/1", status=200, body=b"page")
 KEY_ERROR = Failure("unknown", "'title'", "KeyError")
 
 
+@pytest.mark.ledger("F5")
 @pytest.mark.parametrize("plain", [False, True])
 def test_a_failure_that_is_still_there_is_reproduced(
     here: Path, capsys: pytest.CaptureFixture[str], plain: bool
@@ -79,7 +82,7 @@ def test_a_request_that_was_not_made_then_is_refused(here: Path, capsys: pytest.
     assert "GET https://a.org/2 is not among the pages kept of bundle r-KeyError-page-" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("tool", ["browser", "tor", "proxies"])
+@pytest.mark.parametrize("tool", ["tor", "proxies"])
 def test_a_tool_that_needs_a_network_is_refused(here: Path, capsys: pytest.CaptureFixture[str], tool: str) -> None:
     assert main(["replay", kept(here, KEY_ERROR, PAGE), written(here, f"kit.{tool}.anything")]) == 1
     assert f"kit.{tool} needs a network" in capsys.readouterr().out
@@ -149,3 +152,23 @@ def test_a_handler_that_broke_on_a_site_breaks_again_without_it(here: Path, caps
     assert main(["replay", str(bundle), "pages.py"]) == 0
     assert "completed, with 2 records" in capsys.readouterr().out
     assert site.asked == 30
+
+
+@pytest.mark.parametrize("driver", ["playwright", "selenium"])
+def test_a_page_of_a_browser_is_opened_again(
+    here: Path, says: Callable[..., str], monkeypatch: pytest.MonkeyPatch, driver: str
+) -> None:
+    need_chromium()
+    monkeypatch.setenv("LONGSHORE_BROWSER", driver)
+    url, html = "https://a.org/1", b"<script>document.write('<b class=made>by its script</b>')</script>"
+    opened = Exchange(kind=ExchangeKind.OPENED, url=url, final_url=url, status=200)
+    loaded = Exchange(kind=ExchangeKind.LOADED, url=url, status=200, headers={"Content-Type": "text/html"}, body=html)
+    (here / "handlers.py").write_text(
+        "from longshore import handler\n\n"
+        '@handler("page")\n'
+        "def page(job, kit):\n"
+        "    with kit.browser.page() as page:\n"
+        '        page.open(job.payload["url"])\n'
+        '        page.wait_for(".made")\n'
+    )
+    assert "It passes now." in says("replay", kept(here, KEY_ERROR, opened, loaded), "handlers.py")

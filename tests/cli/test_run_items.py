@@ -78,7 +78,9 @@ def test_a_run_without_items_says_so_and_writes_no_file(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--items", "items.xlsx"], "does not imply a format"),
+        (["--items", "items.xlsx"], "The name items.xlsx does not imply a format. End it in .jsonl, .ndjson, .csv"),
+        (["--items", "no/{kind}.csv"], "--items no/{kind}.csv: there is no folder no"),
+        (["--out", "results.xlsx"], "the results are written as JSONL, and .xlsx is another format"),
         (["--items", "no/items.csv"], "--items no/items.csv: there is no folder no"),
         (["--items", "{kind}/items.csv"], "may be part of the file's name"),
         (["--items", "x.jsonl", "--out", "x.jsonl"], "both name x.jsonl"),

@@ -120,6 +120,7 @@ def test_bad_input_ends_in_one_message(shell: Shell, arguments: tuple[str, ...],
     assert len(ended.stderr.splitlines()) == 1
 
 
+@pytest.mark.ledger("E12")
 def test_other_machines_reach_a_server_only_after_a_key_was_made(shell: Shell) -> None:
     assert shell("keys", "add", "me", "--scope", "admin").returncode == 0
     assert "cannot listen" in shell("serve", "--host", "no.such.address.invalid").stderr
@@ -238,6 +239,7 @@ def test_a_worker_over_http_drains_when_a_person_asks_it_to(shell: Shell) -> Non
         assert kind["schema"]["required"] == ["n"]
 
 
+@pytest.mark.ledger("E12")
 def test_a_server_with_a_certificate_is_reached_over_tls_and_only_under_its_names(shell: Shell) -> None:
     names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
     request = [

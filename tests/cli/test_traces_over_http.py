@@ -61,6 +61,7 @@ def away(tmp_path: Path, warm: Warm | None) -> Shell:
     return Shell(tmp_path / "away", warm)
 
 
+@pytest.mark.ledger("F5", "F11")
 @pytest.mark.parametrize("how", HOWS)
 def test_a_run_over_http_leaves_its_traces_at_the_server_and_nothing_with_the_worker(
     shell: Shell, away: Shell, site: str, how: str

@@ -286,6 +286,7 @@ def test_config_says_each_value_and_where_it_came_from(here: Path, says: Says, m
     assert "hunter2" not in json.dumps(whole)
 
 
+@pytest.mark.ledger("E3")
 def test_help_says_which_variables_there_are_and_which_are_set_by_whom(shell: Shell) -> None:
     done = shell("work", "--help", POLL_INTERVAL="4")
     text = " ".join(re.sub(r"[│╭╮╰╯─]", " ", done.stdout).split())

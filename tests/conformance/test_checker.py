@@ -285,6 +285,22 @@ class TestLives:
         story.settle(A)
         assert broken(story, seen(job(A))) == ["C2"]
 
+    @pytest.mark.parametrize(("error", "rules"), [("QueueUnavailableError", []), ("", ["C2"])])
+    def test_a_holder_that_was_never_told_that_it_claimed_after_the_medium_went_back(
+        self, error: str, rules: list[str], story: Story
+    ) -> None:
+        """It may have if the answer to its claim was lost, and not if that named other jobs."""
+        story.submit(A)
+        story.claim(A)
+        story.note("conductor", QueueRewound(queue=Q, done=False))
+        story.note("conductor", QueueRewound(queue=Q, done=True))
+        story.note("bert", WorkerNamed(holder="bert"))
+        story.call("bert", Called(call=0, queue=Q, verb="claim", holder="bert"), Answered(call=0, error=error))
+        story.settle(A, by="bert", outcome="released", path="orphaned lease")
+        story.claim(A, 2, by="carl")
+        story.settle(A, 2, by="carl")
+        assert broken(story, seen(job(A, epoch=2))) == rules
+
     def test_a_holder_that_settles_after_the_medium_went_back(self, story: Story) -> None:
         story.submit(A)
         story.claim(A)
@@ -506,6 +522,18 @@ class TestStatements:
         story.claim(A)
         story.settle(A)
         assert broken(story, seen(job(A))) == ["C8"]
+
+    @pytest.mark.parametrize(("kinds", "rules"), [(("page", "other"), ["C8"]), (("other",), []), (None, ["C8"])])
+    def test_a_worker_leaves_jobs_of_kinds_that_it_cannot_take_to_others(
+        self, kinds: tuple[str, ...] | None, rules: list[str], story: Story
+    ) -> None:
+        story.submit(A)
+        wants = Called(call=0, queue=Q, verb="claim", holder="bert", chosen=Chosen(run="r", kinds=kinds))
+        story.call("bert", wants, Answered(call=0))
+        story.note("conductor", ProcessEnded(process="bert", code=0, until_done="r", queue=Q))
+        story.claim(A)
+        story.settle(A)
+        assert broken(story, seen(job(A))) == rules
 
     def test_a_worker_that_leaves_a_finished_run_before_more_is_submitted(self, story: Story) -> None:
         story.note("bert", WorkerNamed(holder="bert"))

@@ -141,6 +141,8 @@ def test_the_libraries_of_the_image_are_those_that_are_tested() -> None:
         assert pinned(lock) <= tested, lock.name
     slim, browser = (pinned(DEPLOY / "requirements" / f"{name}.lock") for name in ("slim", "browser"))
     assert {name.partition("=")[0] for name in browser - slim} >= {"playwright", "selenium"}
+    # The recipes of the compose file run in the same image.
+    assert {name.partition("=")[0] for name in slim} >= {"neo4j", "pypdf", "asyncpg", "litestar", "prometheus-client"}
 
 
 def texts() -> list[Path]:

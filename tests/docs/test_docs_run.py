@@ -8,6 +8,7 @@ How a fenced block is treated is said by its first line:
     ```text file=urls.txt       is written to that file
     ```sh                       is run line by line; every line must succeed
     ```sh exit=1                the same, but every line must end with this code
+    ```sh beside                is started, and runs beside the rest of the page from its first line of output on
     ```sh by-hand               is not run: it needs a network, a service or a person. Its `make` targets must exist.
 
     ```toml                     is read as a longshore.toml, which must hold nothing unknown
@@ -23,6 +24,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,15 +56,39 @@ def blocks(page: Path) -> Iterator[Block]:
         yield Block(found["language"], found["options"], found["body"], line)
 
 
-def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def environment_of(folder: Path) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LONGSHORE_")}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     environment["XDG_CACHE_HOME"] = str(folder / ".cache")
     environment["XDG_CONFIG_HOME"] = str(folder / ".config")
+    return environment
+
+
+@contextmanager
+def running_beside(command: str, folder: Path) -> Iterator[None]:
+    """Run a command that serves something, from its first line of output until the block ends."""
+    process = subprocess.Popen(
+        ["bash", "-euo", "pipefail", "-c", f"exec {command}"],
+        cwd=folder,
+        env=environment_of(folder),
+        stdout=subprocess.PIPE,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline(), f"{command} ended without a word"
+            yield
+        finally:
+            process.kill()
+
+
+def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         arguments,
         cwd=folder,
-        env=environment,
+        env=environment_of(folder),
         capture_output=True,
         text=True,
         timeout=120,
@@ -80,6 +106,11 @@ def commands(body: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_snippet_runs(page: Path, tmp_path: Path) -> None:
+    with ExitStack() as beside:
+        run_page(page, tmp_path, beside)
+
+
+def run_page(page: Path, tmp_path: Path, beside: ExitStack) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for block in blocks(page):
         where = f"{page.name}:{block.line}"
@@ -104,9 +135,13 @@ def test_every_snippet_runs(page: Path, tmp_path: Path) -> None:
                     if made := re.match(r"make ([a-z-]+)", command):
                         assert made[1] in targets, f"{where}: there is no `make {made[1]}`"
                     continue
+                if "beside" in block.options:
+                    beside.enter_context(running_beside(command, tmp_path))
+                    continue
                 done = run(["bash", "-euo", "pipefail", "-c", command], tmp_path)
                 expected = int(block.option("exit") or 0)
-                assert done.returncode == expected, f"{where}: {command}\n{done.stdout}\n{done.stderr}"
+                code = done.returncode if done.returncode >= 0 else 128 - done.returncode
+                assert code == expected, f"{where}: {command}\n{done.stdout}\n{done.stderr}"
 
 
 def test_the_docs_hold_something_to_run() -> None:

@@ -72,6 +72,7 @@ def url(folder: Path) -> str:
     return f"sqlite:///{folder / 'jobs.db'}"
 
 
+@pytest.mark.ledger("D7")
 async def test_a_burst_scales_a_fleet_up_and_back_to_its_minimum_and_nothing_is_lost(
     tmp_path: Path, long: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -219,7 +219,11 @@ class TestVpn:
         assert (await found(given={"profile": "testing"}))["vpn"].verdict is CheckVerdict.OK
 
     async def test_required_without_a_check_is_a_warning(self) -> None:
-        assert (await found())["vpn"].verdict is CheckVerdict.WARN
+        assert (await found(given={"vpn": True}))["vpn"].verdict is CheckVerdict.WARN
+
+    async def test_a_vpn_that_only_the_default_requires_alarms_no_one(self) -> None:
+        vpn = (await found())["vpn"]
+        assert (vpn.verdict, vpn.what) == (CheckVerdict.SKIPPED, "No VPN is checked for: no egress setting says how.")
 
     async def test_required_and_down_is_a_fault(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("LONGSHORE_EGRESS_INTERFACE", "tun99")

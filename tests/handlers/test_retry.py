@@ -29,6 +29,7 @@ class Flaky:
         return "done"
 
 
+@pytest.mark.ledger("E8")
 def test_a_function_is_called_again_until_it_succeeds() -> None:
     flaky = Flaky(OSError("x"), failures=2)
     assert retry(max_attempts=3)(flaky.fetch)() == "done"
@@ -56,6 +57,7 @@ def test_it_works_without_parentheses() -> None:
     assert fetch.__doc__ == "Fetches."
 
 
+@pytest.mark.ledger("E8")
 async def test_it_works_on_async_functions() -> None:
     flaky = Flaky(OSError("x"), failures=1)
 
@@ -87,6 +89,7 @@ def test_no_attempts_at_all_is_refused() -> None:
         retry(max_attempts=0)
 
 
+@pytest.mark.ledger("E8")
 def test_the_waits_grow_by_the_factor_up_to_a_minute_with_chance_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr("tenacity.nap.time.sleep", waits.append)

@@ -34,6 +34,7 @@ def failure_of(outcome: object) -> Any:
     return outcome.failure
 
 
+@pytest.mark.ledger("E10")
 def test_an_async_handler_runs_on_pages_given_by_the_test() -> None:
     assert run_handler(page, {"url": URL}, http={URL: "hi"}) == Completed({"text": "hi", "status": 200})
 
@@ -121,6 +122,7 @@ def test_a_snooze_is_an_outcome() -> None:
     assert outcome.delay.total_seconds() == 5
 
 
+@pytest.mark.ledger("E10")
 @pytest.mark.parametrize("made", [page, plain])
 def test_a_slow_page_times_out_by_the_manual_clock(made: Any) -> None:
     clock = ManualClock()

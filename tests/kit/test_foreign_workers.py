@@ -80,6 +80,7 @@ def start(request: pytest.FixtureRequest, server: TaskServer) -> Iterator[Start]
         worker.clean_up()
 
 
+@pytest.mark.ledger("E1")
 def test_tasks_are_completed_or_fail_with_their_error(start: Start, server: TaskServer) -> None:
     good, bad = server.create("add", a=1, b=2), server.create("add", a={}, b=1)
     worker = start("add")

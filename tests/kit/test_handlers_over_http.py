@@ -90,6 +90,7 @@ def worked(server: TaskServer, tmp_path_factory: pytest.TempPathFactory) -> dict
     return {name: server.task(task) for name, task in ids.items()} | {"log": log, "done": done}
 
 
+@pytest.mark.ledger("E4")
 def test_parameters_are_checked_and_all_faults_are_named_at_once(worked: dict[str, Any]) -> None:
     assert worked["search"]["result"] == {"query": "cats", "limit": 10}
     faulty = worked["faulty"]
@@ -107,6 +108,7 @@ def test_a_task_with_wrong_parameters_is_refused_once_a_worker_has_published_wha
     assert "max_results" in str(problem["errors"])
 
 
+@pytest.mark.ledger("E15")
 def test_results_and_errors_of_the_parts_are_side_by_side(worked: dict[str, Any]) -> None:
     some = worked["some"]
     assert some["status"] == "completed"
@@ -115,6 +117,7 @@ def test_results_and_errors_of_the_parts_are_side_by_side(worked: dict[str, Any]
     assert worked["none"]["status"] == "failed"
 
 
+@pytest.mark.ledger("E7")
 @pytest.mark.parametrize(
     ("error", "attempts"),
     [("validation", 1), ("connection", 2), ("processing", 2), ("timeout", 2), ("crash", 2), ("unknown", 2)],
@@ -135,6 +138,7 @@ def test_follow_on_jobs_are_done_in_the_same_run(worked: dict[str, Any], server:
     ]
 
 
+@pytest.mark.ledger("E9")
 def test_the_log_is_json_and_names_worker_and_job(worked: dict[str, Any]) -> None:
     keys = {"timestamp", "level", "message", "worker_id", "module", "function", "line"}
     assert all(keys <= set(line) for line in worked["log"]), worked["log"]
@@ -143,5 +147,6 @@ def test_the_log_is_json_and_names_worker_and_job(worked: dict[str, Any]) -> Non
     assert {line["worker_id"] for line in worked["log"]} == {"by-flag"}
 
 
+@pytest.mark.ledger("E12")
 def test_the_key_is_in_no_log(worked: dict[str, Any], server: TaskServer) -> None:
     assert server.key not in worked["done"].stderr + worked["done"].stdout

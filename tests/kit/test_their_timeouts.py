@@ -109,6 +109,7 @@ def check_ended(server: TaskServer, slow: str, quick: str) -> None:
     assert server.task(quick)["result"] == "quick"
 
 
+@pytest.mark.ledger("E6")
 @pytest.mark.parametrize("body", ENDS.values(), ids=ENDS.keys())
 def test_a_task_ends_at_its_timeout_and_the_next_is_done(server: TaskServer, tmp_path: Path, body: str) -> None:
     slow, quick = server.create("slow"), server.create("slow", quick=True)

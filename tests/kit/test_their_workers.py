@@ -233,6 +233,7 @@ def over_http(tmp_path: Path, server: TaskServer) -> Place:
     return Place(tmp_path, server, server.url)
 
 
+@pytest.mark.ledger("E2", "E5")
 def test_a_worker_that_overrides_only_process_task(place: Place) -> None:
     good, bad, negative = place.create(3, 0, -1)
     printed, log = place.run(PROCESSES, TASKS=3)
@@ -250,6 +251,7 @@ def test_a_worker_that_overrides_only_process_task(place: Place) -> None:
     assert ("Completed work", good) in events
 
 
+@pytest.mark.ledger("E2")
 def test_a_worker_that_overrides_claim_complete_and_fail(place: Place) -> None:
     good, bad = place.create(7, 0)
     printed, _ = place.run(OVERRIDES, TASKS=2)
@@ -283,6 +285,7 @@ def test_a_worker_that_makes_all_calls_itself(over_http: Place) -> None:
     assert over_http.server.task(bad)["status"] == "failed"
 
 
+@pytest.mark.ledger("E3", "E16")
 def test_the_settings_come_from_the_environment_and_from_a_file(over_http: Place) -> None:
     first, second = over_http.create(1, 2)
     dotenv = (
@@ -302,6 +305,7 @@ def test_the_key_may_be_in_the_config(over_http: Place) -> None:
     assert over_http.server.task(task)["status"] == "completed"
 
 
+@pytest.mark.ledger("E2")
 @pytest.mark.parametrize("key", [None, "lsk_wrong_key"])
 def test_without_a_valid_key_it_ends_with_1_and_says_so(over_http: Place, key: str | None) -> None:
     variables = {} if key is None else {"LONGSHORE_API_KEY": key}
@@ -333,6 +337,7 @@ def test_it_waits_for_a_server_that_is_killed_and_started_again(place: Place) ->
     assert place.server.task(task)["result"]["data"]["value"] == 40
 
 
+@pytest.mark.ledger("E2")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_lets_the_task_finish(place: Place, number: signal.Signals) -> None:
     source = PROCESSES.replace(

@@ -69,6 +69,7 @@ class SqliteHarness(Harness):
         return restore
 
 
+@pytest.mark.ledger("F1")
 class TestSqlite(ConformanceTests, ProcessTests):
     @pytest.fixture
     def new_harness(self, tmp_path: Path) -> NewHarness:

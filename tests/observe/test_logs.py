@@ -151,6 +151,7 @@ def test_exceptions_are_kept_whole_whoever_logs_them() -> None:
         assert entry["exception"].endswith("ValueError: no such luck")
 
 
+@pytest.mark.ledger("E9")
 def test_log_context_holds_inside_its_block_only() -> None:
     stream = io.StringIO()
     configure(format="json", stream=stream)

@@ -51,6 +51,7 @@ async def counts(queue_url: str) -> AsyncIterator[list[MachineCount]]:
         yield counts
 
 
+@pytest.mark.ledger("F4")
 @pytest.mark.parametrize(
     "policy",
     [RatePolicy(first=10.0, fastest=10.0), RatePolicy(fastest=10.0), RatePolicy(delay=(0.1, 0.1))],

@@ -95,6 +95,7 @@ def test_the_best_possible_is_that_of_the_limiter() -> None:
     assert best_possible(world) == pytest.approx(bucket.rate * world.seconds + bucket.burst, abs=2)
 
 
+@pytest.mark.ledger("F4")
 def test_over_random_worlds_no_host_is_left_alone_and_few_requests_are_refused() -> None:
     """The short form of `python -m benchmarks.pace_worlds`, whose results say how far the goals are."""
     verdicts = judge(Learned, range(8_000_000, 8_000_100))

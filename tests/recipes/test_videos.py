@@ -86,6 +86,7 @@ def short(video: dict[str, Any]) -> dict[str, Any]:
     return {name: video[name] for name in ("video_id", "title", "channel", "published_at")}
 
 
+@pytest.mark.ledger("E13", "E15")
 def test_every_video_of_the_truth_is_found_although_a_worker_is_killed(server: TaskServer, replica: Replica) -> None:
     truth = replica.read("truth.json")
     topics, deleted = truth["topics"], truth["deleted"]
@@ -117,6 +118,7 @@ def test_every_video_of_the_truth_is_found_although_a_worker_is_killed(server: T
     assert len(server.task(old)["result"]["data"]) == 10
 
 
+@pytest.mark.ledger("E4")
 def test_wrong_parameters_fail_at_once_with_every_fault(server: TaskServer, replica: Replica) -> None:
     task = server.create("youtube.search", search_query="x" * 201, max_results=51, other=1)
     finish(start(server, replica, MAX_RUNS="1"))
@@ -144,6 +146,7 @@ def test_a_used_up_quota_is_waited_for_and_costs_no_attempt(server: TaskServer) 
         replica.stop()
 
 
+@pytest.mark.ledger("E13")
 def test_the_same_search_is_asked_once(server: TaskServer, replica: Replica) -> None:
     tasks = [server.create("youtube.search", search_query="tide tables", max_results=5) for _ in range(3)]
     finish(start(server, replica, MAX_RUNS="3"))

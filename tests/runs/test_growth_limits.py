@@ -21,6 +21,7 @@ from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Selection, totals
 from longshore.runs.control.growth_limits import GrowthLimits, LeftOut, left_out, limits_of, set_limits
+from longshore.runs.control.prune import prune
 from longshore.worker import RunFinished, WorkerConfig, work
 from longshore.wrappers.growth_limits import GrowthLimitedQueue, within
 
@@ -183,6 +184,20 @@ async def test_a_limit_that_is_raised_counts_within_half_a_minute() -> None:
     clock.advance(30)
     await limited.settle([Settlement(await lease_of(queue, 2), Completed(None, tuple(some(1, 5))))])
     assert totals(await queue.stats("r")).total == 3
+
+
+async def test_jobs_that_were_pruned_with_their_run_take_room_when_they_are_found_again() -> None:
+    """Half a minute after the run was submitted again, at most."""
+    clock = ManualClock()
+    queue = MemoryQueue(clock)
+    limited = GrowthLimitedQueue(queue, clock)
+    for _ in range(2):
+        await set_limits(queue, "r", GrowthLimits(max_jobs=4))
+        clock.advance(30)
+        await limited.settle([Settlement(await lease_of(queue, 1), Completed(None, tuple(some(9, 5))))])
+        assert totals(await queue.stats("r")).total == 4
+        await queue.cancel(Selection(run="r"))
+        await prune(queue, Selection(run="r"))
 
 
 async def test_what_cannot_be_counted_now_is_counted_later(monkeypatch: pytest.MonkeyPatch) -> None:

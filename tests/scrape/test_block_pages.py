@@ -190,6 +190,7 @@ def test_a_setting_declares_several() -> None:
 # What happens
 
 
+@pytest.mark.ledger("F13")
 async def test_it_counts_as_a_refusal_and_is_tried_again(site: ScriptedSite, http: Http, pace: NotingPace) -> None:
     site.script["/x"] = [Answer(CHALLENGE, headers=HTML), Answer("<h1>Lamp</h1>", headers=HTML)]
     assert (await http.get(f"{site.url}/x")).text_of("h1") == "Lamp"

@@ -57,6 +57,7 @@ async def hosts() -> AsyncIterator[list[Host]]:
         server.close()
 
 
+@pytest.mark.ledger("E13")
 async def test_a_crawl_of_many_hosts_keeps_connections_to_the_last_of_them(
     hosts: list[Host], monkeypatch: pytest.MonkeyPatch
 ) -> None:

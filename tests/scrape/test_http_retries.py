@@ -51,6 +51,7 @@ def busy(after: object = None, status: int = 429) -> Answer:
     return Answer(status=status, headers={} if after is None else {"Retry-After": str(after)})
 
 
+@pytest.mark.ledger("E13")
 async def test_an_error_that_passes_is_tried_again(site: ScriptedSite, http: Http, clock: SwiftClock) -> None:
     site.script["/x"] = [Answer(status=503), Answer(status=500), Answer("at last")]
     assert (await http.get(f"{site.url}/x")).text == "at last"

@@ -23,6 +23,7 @@ from longshore.server.app import application
 from longshore.server.auth.keys import KeyStore, Scope
 from longshore.server.bounded_connection import BoundedConnection
 from longshore.server.served import Served
+from longshore.server.state_changes import StateChanges
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,6 +44,12 @@ class Api:
     def __init__(self, url: str, served: Served, session: aiohttp.ClientSession) -> None:
         self.url, self.served, self._session = url, served, session
         self.key = self.make(Scope.ADMIN)
+
+    @property
+    def medium(self) -> Queue:
+        """The queue behind all that the server does with it."""
+        assert isinstance(self.served.queue, StateChanges)
+        return self.served.queue.unwrap()
 
     def make(self, *scopes: Scope, **limits: Any) -> str:
         """Return a new key."""

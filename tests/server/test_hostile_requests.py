@@ -53,6 +53,7 @@ async def test_a_body_of_another_content_type_is_refused(api: Api, kind: str) ->
     assert status == 415
 
 
+@pytest.mark.ledger("E12")
 async def test_a_body_that_is_too_large_is_refused(api: Api) -> None:
     status, _ = await api.send("POST", "/jobs", data=b" " * (api.served.limits.body_bytes + 1), headers=JSON)
     assert status == 413

@@ -46,13 +46,13 @@ async def test_the_same_key_for_another_request_is_refused(api: Api) -> None:
 
 
 async def test_a_request_that_is_in_flight_is_not_carried_out_again(api: Api, monkeypatch: Any) -> None:
-    arrived, wait = asyncio.Event(), api.served.queue.wait
+    arrived, wait = asyncio.Event(), api.medium.wait
 
     async def waits(*given: Any) -> bool:
         arrived.set()
         return await wait(*given)
 
-    monkeypatch.setattr(api.served.queue, "wait", waits)
+    monkeypatch.setattr(api.medium, "wait", waits)
     claim = {"worker": {"label": "a", "incarnation": "b"}, "wait_seconds": 20}
     waiting = asyncio.create_task(api.send("POST", "/claims", claim, headers=_key("k")))
     await arrived.wait()

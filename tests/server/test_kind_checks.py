@@ -10,7 +10,9 @@ from tests.server.conftest import Api
 
 from longshore.clock import ManualClock
 from longshore.errors import UsageError
+from longshore.extensions.find import require
 from longshore.extensions.kind_schemas import publish_schemas
+from longshore.extensions.shared_state import SharedState
 from longshore.job import NewJob
 from longshore.media.memory import MemoryQueue
 from longshore.server.auth.keys import Scope
@@ -55,6 +57,15 @@ async def test_a_list_that_must_not_repeat_takes_linear_time() -> None:
             found.check(jobs).send(None)
 
     assert_linear(check, lambda n: [job([{"x": number} for number in range(n)])])
+
+
+async def test_schemas_that_were_published_hold_for_the_next_submission(api: Api) -> None:
+    """The server has just read the old ones, and no time passes."""
+    state = require(api.served.queue, SharedState, "has no shared state.")
+    await publish_schemas(state, {"page": {"type": "object", "required": ["a"]}})
+    assert (await api.send("POST", "/jobs", {"jobs": [{"kind": "page", "payload": {}}]}))[0] == 422
+    await publish_schemas(state, {"page": {"type": "object"}})
+    await api.post("/jobs", {"jobs": [{"kind": "page", "payload": {}}]})
 
 
 async def test_other_rules_are_kept(api: Api) -> None:

@@ -48,7 +48,7 @@ async def test_if_the_settlement_is_refused_the_next_job_is_not_kept(api: Api, c
         raise UsageError("it cannot be stored")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(api.served.queue, "settle", _once(refuse, api.served.queue.settle))
+        patch.setattr(api.medium, "settle", _once(refuse, api.medium.settle))
         assert (await api.send("POST", "/settlements", body))[0] == 422
     held = {job["key"]: (job["state"], job["attempts"]) for job in (await api.get("/jobs"))["jobs"]}
     assert held == {"a": ("claimed", 0), "b": ("pending", 0)}
@@ -170,6 +170,47 @@ async def test_no_worker_gets_a_job_of_a_paused_run(api: Api) -> None:
     pause = {"namespace": "runs-paused", "entries": [{"name": "r", "version": "", "value": {}}]}
     await api.post("/state/swap", pause)
     assert await api.claim(key=api.make(Scope.WORK)) == []
+
+
+@pytest.mark.parametrize("way", ["/state/swap", "/runs/pause"])
+async def test_a_pause_that_was_answered_holds_for_the_next_claim(api: Api, way: str) -> None:
+    """The server has just read that nothing is paused, and no time passes."""
+    await api.submit("a", "b")
+    assert len(await api.claim()) == 1
+    swap = {"namespace": "runs-paused", "entries": [{"name": "r", "version": "", "value": {}}]}
+    await api.post(way, swap if way == "/state/swap" else {"run": "r"})
+    assert await api.claim("bert", key=api.make(Scope.WORK)) == []
+    await api.post("/runs/resume", {"run": "r"})
+    assert len(await api.claim("carl")) == 1
+
+
+async def _settle_with_follow_on_jobs(api: Api, number: int) -> None:
+    (claimed,) = await api.claim()
+    outcome = {"type": "completed", "jobs": [{"kind": "page", "payload": {"n": n}} for n in range(number)]}
+    body = {"settlements": [{"lease": claimed["lease"], "outcome": outcome}]}
+    assert (await api.post("/settlements", body))["accepted"] == [True]
+
+
+async def test_limits_that_were_answered_hold_for_the_next_settlement(api: Api) -> None:
+    """The server has just read that the run has none, and no time passes."""
+    await api.submit("a", "b")
+    await _settle_with_follow_on_jobs(api, 1)
+    limits = {"namespace": "runs", "entries": [{"name": "r", "version": "", "value": {"max_jobs": 3}}]}
+    await api.post("/state/swap", limits)
+    await _settle_with_follow_on_jobs(api, 10)
+    assert len((await api.get("/jobs"))["jobs"]) == 3
+
+
+async def test_jobs_that_were_pruned_need_room_again_within_the_limit_of_their_run(api: Api) -> None:
+    limits = {"namespace": "runs", "entries": [{"name": "r", "version": "", "value": {"max_jobs": 4}}]}
+    for _ in range(2):
+        # They are pruned with the run.
+        assert (await api.post("/state/swap", limits))["versions"] != [None]
+        await api.submit("a")
+        await _settle_with_follow_on_jobs(api, 10)
+        assert len((await api.get("/jobs"))["jobs"]) == 4
+        await api.post("/jobs/cancel", {"where": {"run": "r"}})
+        assert await api.post("/jobs/prune", {"where": {"run": "r"}}) == {"changed": 4}
 
 
 async def test_a_run_grows_no_deeper_than_its_limit(api: Api) -> None:

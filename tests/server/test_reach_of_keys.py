@@ -74,10 +74,10 @@ def asked(scene: Scene) -> dict[str, list[tuple[set[int], str, Any]]]:
         **{f"post /api/tasks/{{task_id}}/{verb}": [(STALE, "", task)] for verb in ("complete", "release", "renew")},
         "post /api/tasks/{task_id}/fail": [(STALE, "", task | {"error": "x"})],
         "get /api/v1/archive": [(REFUSED, "", {})],
+        "get /api/v1/autoscale": [(NOTHING, "", {}), (NOTHING, f"run={RUN}", {}), (NOTHING, f"kind={KIND}", {})],
         "get /api/v1/rejected": [(REFUSED, f"run={RUN}", {})],
         "get /api/v1/hosts": [(REFUSED, "", {})],
         "get /api/v1/proxies": [(REFUSED, "", {})],
-        "get /api/v1/autoscale": [(NOTHING, f"run={RUN}", {}), (NOTHING, f"kind={KIND}", {})],
         "get /api/v1/stats": [(NOTHING, "", {}), (NOTHING, f"run={RUN}", {})],
         "get /api/v1/workers": [(NOTHING, "", {})],
         "get /api/v1/kinds": [(NOTHING, "", {})],
@@ -217,6 +217,12 @@ async def test_on_every_route_the_jobs_of_others_do_not_exist_for_a_limited_key(
                 wrong.append((route, query, body, status, text[:200]))
     assert wrong == []
     assert await scene.api.served.queue.jobs(Selection()) == before
+
+
+@pytest.mark.parametrize("query", ["", f"?run={RUN}", f"?kind={KIND}"])
+async def test_the_jobs_of_others_are_not_counted_for_scalers(scene: Scene, query: str) -> None:
+    assert (await scene.api.get(f"/autoscale{query}"))["jobs"] == 1
+    assert (await scene.api.send("GET", f"/autoscale{query}", key=scene.key))[1]["jobs"] == 0
 
 
 async def test_a_key_that_is_no_admins_is_refused_on_every_route_for_admins(scene: Scene) -> None:

@@ -27,6 +27,7 @@ async def claimed(tasks: Api, **fields: Any) -> Any:
     return await tasks.post("/tasks/claim", {"worker_id": "w1"} | fields)
 
 
+@pytest.mark.ledger("E1")
 async def test_a_task_is_created_claimed_and_completed(tasks: Api) -> None:
     made = await created(tasks)
     assert (made["status"], made["type"], made["params"], made["run"]) == ("pending", "echo", {"n": 1}, "tasks")
@@ -78,6 +79,7 @@ async def test_an_error_that_no_attempt_helps_fails_the_task_at_once(tasks: Api,
     assert answer["status"] == "failed"
 
 
+@pytest.mark.ledger("E5")
 async def test_a_result_without_success_is_a_failure(tasks: Api) -> None:
     await created(tasks)
     task = await claimed(tasks)
@@ -98,6 +100,7 @@ async def test_a_released_task_is_pending_and_no_attempt_counts(tasks: Api) -> N
 VERBS: dict[str, dict[str, Any]] = {"complete": {"result": 1}, "fail": {"error": "x"}, "release": {}, "renew": {}}
 
 
+@pytest.mark.ledger("F2")
 @pytest.mark.parametrize("verb", VERBS)
 async def test_nothing_is_settled_without_the_lease_or_with_a_stale_one(tasks: Api, verb: str) -> None:
     await created(tasks)
@@ -137,6 +140,7 @@ async def test_a_worker_that_asks_for_tasks_is_present(tasks: Api) -> None:
     assert [(each["label"], each["info"]["kinds"]) for each in answer["workers"]] == [("w1", ["a", "b"])]
 
 
+@pytest.mark.ledger("E12")
 @pytest.mark.parametrize(
     ("scope", "allowed"),
     [

@@ -1,8 +1,9 @@
-"""See to it that the servers the tests need are there: `python -m tests.services.prepare`.
+"""See to it that the servers the tests need are there: `python -m tests.services.prepare [--model]`.
 
-PostgreSQL comes with the requirements. Packages of the system are installed if that is allowed (as root on a Debian, or
-in CI by sudo without a password); elsewhere a message says what to install. Tests that miss a server are skipped on a
-laptop and fail in CI.
+PostgreSQL comes with the requirements. The Bolt server comes from the package index, and so does the small language
+model, which only tests with `--long` need. Packages of the system are installed if that is allowed (as root on a
+Debian, or in CI by sudo without a password); elsewhere a message says what to install. Tests that miss a server are
+skipped on a laptop and fail in CI.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ import os
 import shutil
 import subprocess
 import sys
+
+from tests.services.own_packages import install
+from tests.services.postgres import ServiceMissingError
 
 PACKAGES = {
     "pgbouncer": "pgbouncer",
@@ -46,6 +50,11 @@ def _allowed() -> list[str] | None:
 
 def main() -> None:
     """Install what is missing, or say what to install."""
+    for name in ("bolt", "model") if "--model" in sys.argv else ("bolt",):
+        try:
+            install(name)
+        except ServiceMissingError as error:
+            sys.stderr.write(f"{error}\n")
     packages = missing()
     if not packages:
         return
@@ -56,7 +65,9 @@ def main() -> None:
         return
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     for command in (["update"], ["install", "--yes", "--no-install-recommends", *packages]):
-        done = subprocess.run([*allowed, apt, "-qq", *command], env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*allowed, apt, "-qq", *command], env=environment, capture_output=True, text=True, check=False
+        )
         if done.returncode != 0:
             sys.stderr.write(f"{' '.join(packages)} cannot be installed; their tests cannot run:\n{done.stderr}")
             return

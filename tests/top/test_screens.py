@@ -172,6 +172,7 @@ async def test_the_queue_is_asked_once_a_second_at_most_and_less_often_where_it_
         assert slow.asked == 2
 
 
+@pytest.mark.ledger("F7")
 async def test_enter_goes_from_the_runs_to_one_run_to_a_failure_to_a_job_and_escape_back(
     busy: Scene, watching: Watching, tmp_path: Path
 ) -> None:

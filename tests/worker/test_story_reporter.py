@@ -64,7 +64,10 @@ def broken(key: str, text: str = "no table") -> Settlement:
     return Settlement(lease(key), Failed(Failure("processing", text)), 0.25)
 
 
-def test_slow_work_says_of_each_job_how_far_the_run_is(terminal: Terminal, clock: ManualClock, tmp_path: Path) -> None:
+def test_slow_work_says_of_each_job_how_far_the_run_is(
+    terminal: Terminal, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     reporter = watched(terminal, clock, tmp_path)
     reporter.initialized(["competition"])
     reporter.figures.note(20, 180)
@@ -171,3 +174,34 @@ def test_a_line_that_does_not_fit_is_cut(terminal: Terminal) -> None:
     live = LiveLine(terminal)
     live.show("x" * 200)
     assert len(terminal.live) <= 79
+
+
+def test_no_sentence_about_jobs_is_wider_than_the_terminal(
+    terminal: Terminal, clock: ManualClock, tmp_path: Path
+) -> None:
+    def page(number: int) -> Lease:
+        url = f"https://www.shop.example/catalogue/category/books/item/{number}"
+        return Lease(Job(id=str(number), run="r", kind="page", key="k", payload={"url": url}), WorkerId.new("w"), 0.0)
+
+    reporter = watched(terminal, clock, tmp_path)
+    reporter.initialized(["listing", "item", "picture"])
+    reporter.figures.note(20, 180)
+    reporter.claimed([page(number) for number in range(8)])
+    clock.advance(1.5)
+    reporter.completed([Settlement(page(7), Completed(), 1.0)], 1)
+    assert [line for line in terminal.screen if len(line) > 79] == []
+    story = "\n".join(terminal.screen)
+    assert "/item/0 and 7 more" in story
+    assert "item/7: 21 of 200, 2,400 jobs/hour, 4 min left" in story
+    assert "\n    listing, item, picture jobs, 8 at a time, from memory://" in story
+
+
+def test_a_person_at_a_terminal_is_told_of_keys_and_not_of_signals(
+    terminal: Terminal, clock: ManualClock, tmp_path: Path
+) -> None:
+    reporter = watched(terminal, clock, tmp_path)
+    reporter.stopping("SIGINT received; finishing 2 jobs under way")
+    reporter.hint("Send the signal once more to give these jobs back and leave at once")
+    story = "\n".join(terminal.screen)
+    assert "STOPPING: Ctrl-C; finishing 2 jobs under way" in story
+    assert "Press Ctrl-C again to give these jobs back" in story

@@ -13,7 +13,7 @@ LONGEST_LINE = 2**20
 
 
 class RunningProcess(Protocol):
-    """What the suite uses of an `asyncio.subprocess.Process`."""
+    """The methods of an `asyncio.subprocess.Process` that the suite uses."""
 
     @property
     def stdout(self) -> asyncio.StreamReader | None: ...

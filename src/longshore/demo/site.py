@@ -2,7 +2,7 @@
 
     python -m longshore.demo.site --pages 10000 --urls-file urls.txt
 
-serves a shop whose pages all work, until Ctrl-C, for trying out handlers of your own.
+serves a shop whose pages all work, until Ctrl-C, for trying out handlers of your own; with `--troubles` some do not.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class Troubles:
     """Pages that always answer 500."""
     hanging: frozenset[int] = frozenset()
     """Pages that never answer."""
+    unpriced: frozenset[int] = frozenset()
+    """Pages that have words in the place of a price."""
 
     @property
     def fatal(self) -> frozenset[int]:
@@ -49,6 +51,11 @@ DEMO_TROUBLES = Troubles(
     broken=frozenset({66}),
     hanging=frozenset({17}),
 )
+
+TUTORIAL_TROUBLES = Troubles(
+    slow=frozenset({5}), flaky=frozenset({9}), broken=frozenset({17}), unpriced=frozenset({23, 31})
+)
+"""Those of docs/tutorial.md."""
 
 
 @dataclass
@@ -100,21 +107,23 @@ class Site:
         if number in self.troubles.flaky and self.visits[number] <= 3:
             return web.Response(status=503, text="come back in a moment")
         await asyncio.sleep(1.5 if number in self.troubles.slow else random.uniform(*self.seconds))  # noqa: S311
-        return web.Response(text=page(number, self.pages), content_type="text/html")
+        priced = number not in self.troubles.unpriced
+        return web.Response(text=page(number, self.pages, priced=priced), content_type="text/html")
 
 
-def page(number: int, pages: int) -> str:
-    """Return the page of an item; it depends on nothing but the number."""
+def page(number: int, pages: int, *, priced: bool = True) -> str:
+    """Return the page of an item; it depends on nothing but its arguments."""
     dice = random.Random(number)  # noqa: S311
     name = f"{dice.choice(_OF_WHAT).capitalize()} {dice.choice(_WHAT).lower()} No. {number}"
     near = sorted({dice.randint(1, pages) for _ in range(3)})
     links = "\n".join(f'    <li><a href="/item/{other}">Item {other}</a></li>' for other in near)
+    price = f"{dice.randint(100, 99_999) / 100:.2f}"
     return f"""<!doctype html>
 <html lang="en">
   <head><title>{name}</title></head>
   <body>
     <h1>{name}</h1>
-    <p>Price: <span class="price">{dice.randint(100, 99_999) / 100:.2f}</span></p>
+    <p>Price: <span class="price">{price if priced else "on request"}</span></p>
     <ul>
 {links}
     </ul>
@@ -123,26 +132,31 @@ def page(number: int, pages: int) -> str:
 """
 
 
-async def _serve(pages: int, port: int, delay: float, urls_file: Path | None) -> None:
-    site = Site(pages, seconds=(delay, delay))
+async def _serve(site: Site, port: int, urls_file: Path | None) -> None:
     async with site.served(port) as address:
         if urls_file is not None:
             site.write_urls(urls_file, address)
-        sys.stdout.write(f"Serving {pages:,} pages on {address}/item/1 and on. Ctrl-C ends.\n")
+        sys.stdout.write(f"Serving {site.pages:,} pages on {address}/item/1 and on. Ctrl-C ends.\n")
         sys.stdout.flush()
         await asyncio.Event().wait()
 
 
 def main() -> None:
-    """Serve a shop whose pages all work, until Ctrl-C."""
+    """Serve a shop until Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m longshore.demo.site", description=main.__doc__)
     parser.add_argument("--pages", type=int, default=100, help="how many pages (100)")
     parser.add_argument("--port", type=int, default=8765, help="the port on loopback (8765); 0 is any free one")
     parser.add_argument("--delay", type=float, default=0.0, help="seconds each page takes (0)")
     parser.add_argument("--urls-file", type=Path, help="write the URL of every page to this file")
+    parser.add_argument("--troubles", action="store_true", help="let some pages be slow, fail, or lack a price")
     given = parser.parse_args()
+    site = Site(
+        given.pages,
+        troubles=TUTORIAL_TROUBLES if given.troubles else Troubles(),
+        seconds=(given.delay, given.delay),
+    )
     try:
-        asyncio.run(_serve(given.pages, given.port, given.delay, given.urls_file))
+        asyncio.run(_serve(site, given.port, given.urls_file))
     except KeyboardInterrupt:
         sys.stdout.write("\n")
     except OSError as error:

@@ -7,12 +7,26 @@ to keep anything on, so the server keeps them beside its queue, as workers on it
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from longshore.extensions.record_store import NewRecords, Record, RecordCounts
 from longshore.job import Job
+
+
+class ExchangeKind(StrEnum):
+    """How an exchange came about."""
+
+    HTTP = "http"
+    """A request of `kit.http`."""
+    OPENED = "opened"
+    """A URL that was opened in a browser page; it has no body."""
+    LOADED = "loaded"
+    """A response that a browser page loaded: its document, scripts, style sheets, data."""
+    DOCUMENT = "document"
+    """The document of a browser page as the handler read it, after scripts have changed it."""
 
 
 class StoredPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -30,6 +44,7 @@ class StoredPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fetched_at: float = 0.0
     seconds: float = 0.0
     identity: str = ""
+    kind: ExchangeKind = ExchangeKind.HTTP
 
 
 class BundleFiles(msgspec.Struct, frozen=True, kw_only=True):

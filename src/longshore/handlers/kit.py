@@ -139,16 +139,16 @@ class AsyncKit(Kit):
     _tools: AsyncTools
     _http: AsyncFetcher | None
 
-    def __init__(
-        self,
-        log: FilteringBoundLogger,
-        tools: AsyncTools,
-        job: Job,
-        handler: Handler | None = None,
-        ends_at: float | None = None,
-    ) -> None:
-        """As `Kit`."""
-        super().__init__(log, tools, job, handler, ends_at)
+    if TYPE_CHECKING:
+        # Only for the type of `tools`: every attempt makes a kit, and passing the call on would cost as much as that.
+        def __init__(
+            self,
+            log: FilteringBoundLogger,
+            tools: AsyncTools,
+            job: Job,
+            handler: Handler | None = None,
+            ends_at: float | None = None,
+        ) -> None: ...
 
     @property
     def http(self) -> AsyncFetcher:
@@ -181,16 +181,16 @@ class SyncKit(Kit):
     _tools: SyncTools
     _http: SyncFetcher | None
 
-    def __init__(
-        self,
-        log: FilteringBoundLogger,
-        tools: SyncTools,
-        job: Job,
-        handler: Handler | None = None,
-        ends_at: float | None = None,
-    ) -> None:
-        """As `Kit`."""
-        super().__init__(log, tools, job, handler, ends_at)
+    if TYPE_CHECKING:
+        # Only for the type of `tools`: every attempt makes a kit, and passing the call on would cost as much as that.
+        def __init__(
+            self,
+            log: FilteringBoundLogger,
+            tools: SyncTools,
+            job: Job,
+            handler: Handler | None = None,
+            ends_at: float | None = None,
+        ) -> None: ...
 
     @property
     def http(self) -> SyncFetcher:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Iterable
-from typing import Generic, NoReturn, TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 import msgspec
 import structlog
@@ -21,6 +21,10 @@ from longshore.scrape.capture.failure_signature import FailureSignature, signatu
 from longshore.scrape.http.offline import Answers, OfflineHttp, OfflineSyncHttp
 from longshore.scrape.records import Emission, Emitted
 
+if TYPE_CHECKING:
+    from longshore.scrape.browser import AttemptBrowsers, SyncAttemptBrowsers
+    from longshore.scrape.browser.offline import OfflineBrowsers, RecordedPages
+
 
 class OfflineError(ProcessingError):
     """The handler used a tool that needs a network."""
@@ -29,22 +33,24 @@ class OfflineError(ProcessingError):
 
 
 HttpT_co = TypeVar("HttpT_co", covariant=True)
+BrowserT_co = TypeVar("BrowserT_co", covariant=True)
 
 
-class OfflineTools(Generic[HttpT_co]):
-    """The tools of one attempt without a network: HTTP returns the recorded responses, all other tools raise."""
+class OfflineTools(Generic[HttpT_co, BrowserT_co]):
+    """The tools of one attempt without a network: recorded responses answer HTTP and browsers, all others raise."""
 
-    def __init__(self, http: HttpT_co, emission: Emission) -> None:
+    def __init__(self, http: HttpT_co, browser: Callable[[], BrowserT_co], emission: Emission) -> None:
         self._http = http
+        self._browser = browser
         self._emission = emission
 
     def http(self, kit: Kit) -> HttpT_co:
         del kit
         return self._http
 
-    def browser(self, kit: Kit) -> NoReturn:
+    def browser(self, kit: Kit) -> BrowserT_co:
         del kit
-        _refuse("browser")
+        return self._browser()
 
     def tor(self, kit: Kit) -> NoReturn:
         del kit
@@ -74,23 +80,49 @@ class OfflineAttempt(msgspec.Struct, frozen=True):
 
 
 async def run_offline(
-    handler: Handler, job: Job, exchanges: Iterable[Exchange], source: str, failure: Failure | None = None
+    handler: Handler,
+    job: Job,
+    exchanges: Iterable[Exchange],
+    source: str,
+    failure: Failure | None = None,
+    browsers: OfflineBrowsers | None = None,
 ) -> OfflineAttempt:
-    """Run a handler on a job; its requests are answered only from `exchanges`.
+    """Run a handler on a job; its requests, and those of its pages in `browsers`, are answered only from `exchanges`.
 
     `source` names their origin in messages, and `failure` is the failure of the recorded attempt, if it is to be
     reproduced. An async handler is cancelled at its timeout. A plain one runs in a thread, which cannot be cancelled.
     """
+    exchanges = list(exchanges)
     answers = Answers(exchanges, source, failure, handler.block_pages)
+
+    recorded: list[RecordedPages] = []
+
+    def pages() -> tuple[OfflineBrowsers, RecordedPages]:
+        from longshore.scrape.browser.offline import RecordedPages
+
+        if browsers is None:
+            _refuse("browser")
+        if not recorded:
+            recorded.append(RecordedPages(exchanges, source, failure))
+        return browsers, recorded[0]
+
+    def browser() -> AttemptBrowsers:
+        among, kept = pages()
+        return among.attempt(kept, handler.block_pages)
+
+    def sync_browser() -> SyncAttemptBrowsers:
+        among, kept = pages()
+        return among.sync_attempt(kept, handler.block_pages)
+
     emission = Emission(handler.emits, handler.keep)
     log = structlog.get_logger()
     error: BaseException | None = None
     try:
         if handler.is_async:
-            kit = AsyncKit(log, OfflineTools(OfflineHttp(answers), emission), job, handler)
+            kit = AsyncKit(log, OfflineTools(OfflineHttp(answers), browser, emission), job, handler)
             value = await _in_time(handler.invoke(job, kit), handler)
         else:
-            plain_kit = SyncKit(log, OfflineTools(OfflineSyncHttp(answers), emission), job, handler)
+            plain_kit = SyncKit(log, OfflineTools(OfflineSyncHttp(answers), sync_browser, emission), job, handler)
             value = await asyncio.to_thread(_call, handler, job, plain_kit)
         outcome = outcome_of(handler, job, value)
     except SystemExit as exit_:

@@ -211,7 +211,12 @@ _encode = msgspec.json.Encoder(enc_hook=_plain).encode
 
 
 def _json(value: object) -> msgspec.Raw:
+    if value is None:
+        return _NULL
     return msgspec.Raw(_encoded(value, _encode, "The handler's result"))
+
+
+_NULL = msgspec.Raw(b"null")
 
 
 def _encoded(value: object, encode: Callable[[object], bytes], what: str) -> bytes:

@@ -22,9 +22,14 @@ class LiveLine:
         self._text = ""
         self._lock = threading.Lock()
 
+    @property
+    def columns(self) -> int:
+        """The width of the terminal now."""
+        return shutil.get_terminal_size().columns
+
     def show(self, text: str) -> None:
         """Show this text, cut to the width of the terminal, instead of the last one; an empty text removes the line."""
-        room = shutil.get_terminal_size().columns - _EMOJI_CELLS
+        room = self.columns - _EMOJI_CELLS
         cut = text if len(text) <= room else text[: room - 1] + "…"
         with self._lock:
             if cut != self._text:

@@ -155,7 +155,7 @@ class HostRate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of the last answers, in seconds; 0 before the first."""
     usual_latency: float = 0.0
     tempo: float = 0.0
-    """Good answers a second, over the last seconds."""
+    """Good answers a second during the last seconds."""
     grown_at: float
     lowered_at: float = 0.0
     """From this instant on, all requests are sent at the rate to which it was last lowered."""

@@ -1,6 +1,4 @@
-"""The latency of a host as a measurement: an overloaded host answers later and later, and may never refuse.
-
-These are pure functions.
+"""Learn from latency: an overloaded host answers later and later, and may never refuse. Pure functions.
 
 The latency of the last answers is compared with the usual one. While it is a little above, the rate does not rise. When
 it is far above, requests wait at the host, so as many as it answers are as many as it can take: that is the ceiling.

@@ -45,14 +45,22 @@ class KindChecks:
         self._state = find(queue, SharedState)
         self._clock = clock
         self._read_at = float("-inf")
+        self._changes = 0
         self._schemas: dict[str, JsonObject] = {}
         self._checks: dict[str, Check] = {}
+
+    def look_again(self) -> None:
+        """Read the schemas before the next check: one has been changed."""
+        self._read_at = float("-inf")
+        self._changes += 1
 
     async def schemas(self) -> dict[str, JsonObject]:
         """Return the schema of each kind that is known."""
         if self._state is not None and self._clock.monotonic() - self._read_at >= _READ_EVERY:
+            changes = self._changes
             schemas = await read_schemas(self._state)
-            self._read_at = self._clock.monotonic()
+            if changes == self._changes:
+                self._read_at = self._clock.monotonic()
             if schemas != self._schemas:
                 self._schemas, self._checks = schemas, {}
         return self._schemas

@@ -11,6 +11,7 @@ from importlib.metadata import version
 import msgspec
 
 from longshore.clock import Clock
+from longshore.extensions.kind_schemas import KINDS
 from longshore.job import NewJob
 from longshore.media.http.wire import Capabilities, Limits
 from longshore.queue import Queue, Submitted
@@ -20,8 +21,11 @@ from longshore.server.auth.sessions import Sessions
 from longshore.server.bulk_actions import BulkActions
 from longshore.server.claim_answers import ClaimAnswers
 from longshore.server.kind_checks import KindChecks
+from longshore.server.state_changes import StateChanges
 from longshore.server.traces.trace_store import TraceStore
 from longshore.server.waiting_room import WaitingRoom
+from longshore.wrappers.growth_limits import LIMITS as LIMITS_OF_RUNS
+from longshore.wrappers.paused import PAUSED
 from longshore.wrappers.worker_queue import WorkerQueue
 
 LIMITS = Limits(body_bytes=64 * 1024 * 1024, claim=10_000, page=1000, wait_seconds=25.0, lease_seconds=30 * 24 * 3600.0)
@@ -32,7 +36,7 @@ class Served:
     """One queue, as a server offers it."""
 
     queue: Queue
-    """The queue as it is, for everything that neither claims nor settles."""
+    """The queue for everything that neither claims nor settles. A change that is made here holds for the next claim."""
     working: WorkerQueue
     """The same queue for claims and settlements: paused runs and the limits of runs hold for every worker."""
     keys: KeyStore
@@ -65,16 +69,20 @@ class Served:
         tokens = LeaseTokens(keys.signing_secret)
         sessions = Sessions(keys.path.with_name("sessions.json"), keys, clock)
         kept = traces or TraceStore(keys.path.parent)
+        working, kinds = WorkerQueue(queue, clock, fingerprint=None), KindChecks(queue, clock)
+        limits = working.limits
+        changed = {PAUSED: working.look_again, LIMITS_OF_RUNS: limits.look_again, KINDS: kinds.look_again}
+        queue = StateChanges(queue, changed, pruned=limits.look_again)
         return cls(
             queue=queue,
-            working=WorkerQueue(queue, clock, fingerprint=None),
+            working=working,
             keys=keys,
             tokens=tokens,
             sessions=sessions,
             clock=clock,
             traces=kept,
             bulk_actions=BulkActions(queue, clock, kept, read_only=read_only),
-            kinds=KindChecks(queue, clock),
+            kinds=kinds,
             read_only=read_only,
             where=where,
         )

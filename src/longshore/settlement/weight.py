@@ -24,8 +24,12 @@ _SIZED = (str, msgspec.Raw)
 def weight(settlement: Settlement) -> int:
     """Return 1 for the job, 1 for each follow-on job, and 1 for every 4 KB of results and payloads, roughly."""
     outcome = settlement.outcome
-    if not isinstance(outcome, Completed):
+    if type(outcome) is not Completed:
         return 1
+    result = outcome.result
+    if not outcome.jobs and type(result) is msgspec.Raw:
+        # Nearly every outcome of a worker.
+        return 1 + len(result) // _BYTES
     return 1 + len(outcome.jobs) + _bytes(outcome) // _BYTES
 
 

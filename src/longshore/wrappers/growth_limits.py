@@ -15,7 +15,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -103,7 +103,7 @@ class GrowthLimitedQueue(QueueWrapper):
         super().__init__(queue)
         self._clock = clock
         self._state = None if queue.traits.keeps_limits else find(queue, SharedState)
-        self._limits: dict[str, tuple[float, GrowthLimits]] = {}
+        self._limits: dict[str, _Seen] = {}
         self._quota = JobQuota(queue, clock, holder)
         self._one_at_a_time = asyncio.Lock()
         self._known: defaultdict[str, set[int]] = defaultdict(set)
@@ -117,6 +117,13 @@ class GrowthLimitedQueue(QueueWrapper):
     def holder(self) -> str:
         """The name under which this worker takes its quota of new jobs."""
         return self._quota.holder
+
+    def look_again(self) -> None:
+        """Read the limits of runs, and learn which jobs they have, again: either has been changed."""
+        # A new dictionary: what is being read at this moment goes to the former one.
+        self._limits = {}
+        self._known.clear()
+        self._learned.clear()
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """Settle, without the follow-on jobs beyond the limits."""
@@ -262,17 +269,34 @@ class GrowthLimitedQueue(QueueWrapper):
     async def _limits_of(self, run: str) -> GrowthLimits:
         if self._state is None:
             return GrowthLimits()
-        now = self._clock.monotonic()
-        read, limits = self._limits.get(run, (float("-inf"), GrowthLimits()))
-        if now - read >= _KNOWN_SECONDS:
-            limits = await limits_of(self._state, run)
-            self._limits[run] = now, limits
-        return limits
+        now, seen = self._clock.monotonic(), self._limits
+        before = seen.get(run)
+        if before is not None and now - before.read < _KNOWN_SECONDS:
+            return before.limits
+        entry = await _entry_of(self._state, run)
+        if before is not None and before.version != entry.version:
+            # The run may have been pruned and submitted again, without the jobs that it had.
+            self._known.pop(run, None)
+            self._learned.discard(run)
+        seen[run] = _Seen(now, entry.version, decode_entry(entry, GrowthLimits))
+        return seen[run].limits
+
+
+class _Seen(NamedTuple):
+    """The limits of a run as they were read."""
+
+    read: float
+    version: str
+    limits: GrowthLimits
 
 
 async def limits_of(state: SharedState, run: str) -> GrowthLimits:
     """Return the limits of a run; no limits if none were set."""
-    return decode_entry((await state.read_entries(LIMITS, frozenset({run}))).get(run), GrowthLimits)
+    return decode_entry(await _entry_of(state, run), GrowthLimits)
+
+
+async def _entry_of(state: SharedState, run: str) -> StateEntry:
+    return (await state.read_entries(LIMITS, frozenset({run}))).get(run)
 
 
 async def left_out_of(state: SharedState, run: str) -> LeftOut:

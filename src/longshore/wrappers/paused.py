@@ -46,6 +46,7 @@ class PausableQueue(QueueWrapper):
         self._state = None if queue.traits.keeps_limits else find(queue, SharedState)
         self._every = _QUICK_LOOK if queue.traits.quick_shared_state else _SLOW_LOOK
         self._looked = float("-inf")
+        self._changes = 0
         self._paused: frozenset[str] = frozenset()
         self._elsewhere: frozenset[str] = frozenset()
 
@@ -53,6 +54,11 @@ class PausableQueue(QueueWrapper):
     def pinned_elsewhere(self) -> frozenset[str]:
         """The runs that are pinned to another version than that of this worker, as far as it has looked."""
         return self._elsewhere
+
+    def look_again(self) -> None:
+        """Read the entries before the next claim: they have been changed. From the loop of the queue."""
+        self._looked = float("-inf")
+        self._changes += 1
 
     async def claim(self, want: Want) -> list[Lease]:
         """Claim wanted jobs of runs that are not paused."""
@@ -89,6 +95,7 @@ class PausableQueue(QueueWrapper):
         now = self._clock.monotonic()
         if (self._state is None and self._pins is None) or now - self._looked < self._every:
             return
+        changes = self._changes
         paused: frozenset[str] = frozenset()
         if self._state is not None:
             paused = frozenset(entry.name for entry in (await self._state.read_entries(PAUSED)).entries)
@@ -96,7 +103,8 @@ class PausableQueue(QueueWrapper):
         if self._pins is not None:
             pins = await read_pins(self._pins)
             elsewhere = frozenset(run for run, pinned in pins.items() if pinned != self._fingerprint)
-        self._looked = now
+        if changes == self._changes:
+            self._looked = now
         if paused != self._paused or not elsewhere <= self._elsewhere:
             self._tell(paused, elsewhere)
         self._paused, self._elsewhere = paused, elsewhere

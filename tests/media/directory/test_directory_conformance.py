@@ -47,6 +47,7 @@ class DirectoryHarness(Harness):
         return restore
 
 
+@pytest.mark.ledger("F1")
 class TestDirectory(ConformanceTests, ProcessTests):
     @pytest.fixture
     def new_harness(self, tmp_path: Path) -> NewHarness:

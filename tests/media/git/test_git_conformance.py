@@ -91,6 +91,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "queue.git"
 
 
+@pytest.mark.ledger("F1")
 class TestGit(ConformanceTests, ProcessTests):
     """The suite on a copy of a new queue, because creating queues would take half of the time. Tests with processes,
     tests over HTTP, and all tests with `--long` create their own."""

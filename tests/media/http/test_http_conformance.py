@@ -12,6 +12,7 @@ from tests.services.postgres import PostgresServer
 from longshore.conformance import ConformanceTests, NewHarness, ProcessTests
 
 
+@pytest.mark.ledger("F1")
 @pytest.mark.usefixtures("api_key")
 class TestHttpOverSqlite(ConformanceTests, ProcessTests):
     @pytest.fixture

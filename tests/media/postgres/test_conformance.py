@@ -9,6 +9,7 @@ from tests.services.postgres import PostgresServer
 from longshore.conformance import ConformanceTests, NewHarness, ProcessTests
 
 
+@pytest.mark.ledger("F1")
 class TestPostgres(ConformanceTests, ProcessTests):
     @pytest.fixture
     def new_harness(self, server: PostgresServer) -> NewHarness:

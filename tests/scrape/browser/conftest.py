@@ -30,6 +30,10 @@ PAGES = {
     "/challenge": "<title>Moment</title><script>window._cf_chl_opt={}; '/cdn-cgi/challenge-platform/'</script>",
     "/solved": "<title>Moment</title><script>window._cf_chl_opt={}; '/cdn-cgi/challenge-platform/';"
     "setTimeout(() => document.documentElement.innerHTML = '<h1>Let in</h1>', 300)</script>",
+    "/shop": "<div id=place></div><script src=/shop.js></script>",
+    "/shop.js": "fetch('/price.json?at=1').then(answer => answer.json()).then(data => {"
+    "place.innerHTML += `<b class=price>${data.price}</b>` })",
+    "/price.json": '{"price": "12.50"}',
     "/alert": "<script>alert('hello')</script><p>after the alert",
     "/alerts": "<script>setInterval(() => alert('again'), 1)</script><p>after the first",
 }
@@ -69,6 +73,8 @@ class Site:
                 return web.Response(status=503, text="not now", headers={"Retry-After": "7"})
             case "/moved":
                 raise web.HTTPFound("/plain")
+            case "/moved-shop":
+                raise web.HTTPFound("/shop")
             case "/file":
                 return web.Response(body=b"x", headers={"Content-Disposition": "attachment; filename=x.bin"})
             case "/cookie":

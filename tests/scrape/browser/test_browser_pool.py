@@ -12,6 +12,7 @@ from longshore.errors import CrashedError
 from longshore.scrape.browser import browser_pool as pool_module
 from longshore.scrape.browser.browser_pool import BrowserPool, Condition
 from longshore.scrape.browser.driver import Opened
+from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.http.address_policy import OwnHosts
 
 GOOD, DOUBTFUL, BROKEN = Condition.GOOD, Condition.DOUBTFUL, Condition.BROKEN
@@ -37,6 +38,9 @@ class FakeTab:
 
     async def screenshot(self) -> bytes:
         return b""
+
+    async def loaded(self) -> list[Exchange]:
+        return []
 
     async def wait_for(self, selector: str, seconds: float) -> None:
         return

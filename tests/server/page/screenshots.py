@@ -12,7 +12,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -21,8 +23,11 @@ from tests.server.page.fleet_scene import PAST_SECONDS, RUN, Crew, fill
 from tests.server.page.page_server import chromium, page_server
 
 from longshore.clock import ManualClock
-from longshore.job import Job
+from longshore.errors import Failure
+from longshore.job import Job, new_job
+from longshore.lease import Want, WorkerId
 from longshore.media import open_queue
+from longshore.outcome import Failed, Settlement
 
 IMAGES = Path(__file__).parents[3] / "docs" / "images"
 WIDTHS = {"wide": (1280, 900), "phone": (390, 844)}
@@ -55,22 +60,83 @@ def main(folder: Path | None) -> None:
                 "confirm": f"/confirm?verb=retry&run={RUN}&state=failed",
                 "nothing-found": "/jobs?q=nothing-like-this",
                 "missing": "/run?name=no-such-run",
+                "reference": "/reference",
             }
-            for width, (across, down) in WIDTHS.items():
-                for scheme in SCHEMES:
-                    context = browser.new_context(
-                        storage_state=session, viewport={"width": across, "height": down}, color_scheme=scheme
-                    )
-                    page = context.new_page()
-                    for name, path in pages.items():
-                        page.goto(server.url + path)
-                        _settled(page)
-                        page.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
-                    context.clear_cookies()
-                    page.goto(server.url + "/login")
-                    page.screenshot(path=folder / f"login-{width}-{scheme}.png")
-                    context.close()
+            for page, form in _forms(browser, session):
+                _take(page, server.url, pages, folder, form)
+                page.context.clear_cookies()
+                page.goto(server.url + "/login")
+                page.screenshot(path=folder / f"login-{form}.png")
         stop()
+    _odd_states(folder)
+
+
+def _odd_states(folder: Path) -> None:
+    """Pages of a queue without jobs, and then with names that are as long as they may be."""
+    with tempfile.TemporaryDirectory() as place:
+        url = f"sqlite:///{place}/queue.db"
+        with page_server(Path(place), url) as server, chromium() as browser:
+            session = _log_in(browser, server.login)
+            empty = {f"empty-{name or 'overview'}": f"/{name}" for name in ("", "jobs", "failures", "hosts", "workers")}
+            for page, form in _forms(browser, session):
+                _take(page, server.url, empty, folder, form)
+            with ThreadPoolExecutor(1) as pool:  # here, an event loop of the browser is running
+                run, job = pool.submit(asyncio.run, _long_names(url)).result()
+            pages = {
+                "long-overview": "/",
+                "long-run": f"/run?name={run}",
+                "long-jobs": f"/jobs?run={run}",
+                "long-job": f"/job?id={job}",
+                "long-failures": "/failures",
+                "long-confirm": f"/confirm?verb=cancel&run={run}",
+            }
+            for page, form in _forms(browser, session):
+                _take(page, server.url, pages, folder, form)
+
+
+async def _long_names(url: str) -> tuple[str, str]:
+    """Fill a queue with jobs of long names, one of them failed; return its run and its id."""
+    queue = await open_queue(url)
+    run, kind, partition = "the-listings-of-all-states-" + "x" * 170, "kind_" + "k" * 90, "province-of-" + "p" * 90
+    host = ".".join(["sub"] * 50) + ".test"
+    await queue.submit(
+        [
+            new_job(
+                kind,
+                {"url": f"https://{host}/{number}/" + "path/" * 60, "text": "word " * 400},
+                run=run,
+                key=f"{number}-" + "k" * 200,
+                partition=f"{partition}{number % 7}",
+                host=host,
+            )
+            for number in range(40)
+        ]
+    )
+    worker = WorkerId.new("a-machine-with-a-very-long-name." + "sub." * 20 + "test")
+    leases = await queue.claim(Want(worker=worker, limit=5, lease=timedelta(hours=1)))
+    failure = Failure("processing", "the page is another one " * 60, "shop.parse." + "Very" * 30 + "Error", False)
+    outcome = Failed(failure, timedelta(0))
+    await queue.settle([Settlement(lease, outcome, 1234.5) for lease in leases[:3]])
+    await queue.close()
+    return run, leases[0].job.id
+
+
+def _forms(browser: Browser, session: StorageState) -> Iterator[tuple[Page, str]]:
+    """Yield a page of each width and colour scheme, and the name of the form."""
+    for width, (across, down) in WIDTHS.items():
+        for scheme in SCHEMES:
+            context = browser.new_context(
+                storage_state=session, viewport={"width": across, "height": down}, color_scheme=scheme
+            )
+            yield context.new_page(), f"{width}-{scheme}"
+            context.close()
+
+
+def _take(page: Page, url: str, pages: dict[str, str], folder: Path, form: str) -> None:
+    for name, path in pages.items():
+        page.goto(url + path)
+        _settled(page)
+        page.screenshot(path=folder / f"{name}-{form}.png", full_page=True)
 
 
 def _prepare(url: str, data: Path) -> tuple[str, Callable[[], None]]:

@@ -126,6 +126,7 @@ def test_the_login_link_logs_in_once_and_a_key_later(team: Team) -> None:
     page.close()
 
 
+@pytest.mark.ledger("F7")
 @pytest.mark.parametrize("size", SIZES)
 def test_a_run_goes_from_nothing_to_done_and_a_failure_is_retried_without_a_reload(team: Team, size: str) -> None:
     name = f"live-{size}"
@@ -166,6 +167,7 @@ def test_a_run_goes_from_nothing_to_done_and_a_failure_is_retried_without_a_relo
     page.context.close()
 
 
+@pytest.mark.ledger("D9")
 @pytest.mark.parametrize("size", SIZES)
 def test_a_run_is_paused_and_resumed(team: Team, size: str) -> None:
     name = f"paused-{size}"

@@ -94,6 +94,7 @@ class Called(Event, frozen=True, tag="called"):
     settlements: tuple[SettlementSent, ...] = ()
     carried: tuple[JobCarried, ...] = ()
     chosen: Chosen | None = None
+    """For `claim`: what the worker can take. For a change: what it concerns."""
     keeps_limits: bool = False
     """For `settle`: the medium applies the growth limits itself, so it may drop some of the named follow-on jobs."""
 

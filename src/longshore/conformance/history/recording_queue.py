@@ -53,7 +53,8 @@ class RecordingQueue(QueueWrapper):
         if holder not in self._holders:
             self._holders.add(holder)
             self._recorder.write(WorkerNamed(holder=holder))
-        return await self._recorded(self._called("claim", holder=holder), self._queue.claim(want), _leases)
+        called = self._called("claim", holder=holder, chosen=_wanted(want))
+        return await self._recorded(called, self._queue.claim(want), _leases)
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         sent = tuple(map(_sent, settlements))
@@ -178,12 +179,18 @@ def _carried(job: Job) -> JobCarried:
 
 
 def _chosen(selection: Selection) -> Chosen:
-    ids, kinds = selection.ids, selection.kinds
+    ids = selection.ids
     return Chosen(
-        run=selection.run,
-        ids=None if ids is None else tuple(sorted(ids)),
-        kinds=None if kinds is None else tuple(sorted(kinds)),
+        run=selection.run, ids=None if ids is None else tuple(sorted(ids)), kinds=_sorted_kinds(selection.kinds)
     )
+
+
+def _wanted(want: Want) -> Chosen:
+    return Chosen(run=want.run, kinds=_sorted_kinds(want.kinds))
+
+
+def _sorted_kinds(kinds: frozenset[str] | None) -> tuple[str, ...] | None:
+    return None if kinds is None else tuple(sorted(kinds))
 
 
 def sorted_json(value: object) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from longshore.conformance.history.events import ProcessEnded, QueueSeen, ReaderSaid
+from longshore.conformance.history.events import Chosen, ProcessEnded, QueueSeen, ReaderSaid
 from longshore.conformance.history.timeline import QueueCall, QueueFacts, Sent, Timeline
 from longshore.conformance.history.violation import Violation
 
@@ -103,14 +103,22 @@ def _worker_exit(found: Timeline, facts: QueueFacts, ended: ProcessEnded) -> Ite
         text = f"{ended.process} ended because run {ended.until_done} was done"
         # Jobs that were submitted after its last sign of life may have come too late for it.
         alive = found.last_seen.get(ended.process, 0)
-        yield from _ended(facts, ended.until_done, alive, ended.moment, text)
+        wanted = found.wanted.get(ended.process, ())
+        yield from _ended(facts, ended.until_done, alive, ended.moment, text, wanted)
 
 
-def _ended(facts: QueueFacts, run: str, began: int, moment: int, text: str) -> Iterator[Violation]:
-    """The jobs of the run that were known at `began` had ended by `moment`: none of them is given to a worker later."""
+def _ended(
+    facts: QueueFacts, run: str, began: int, moment: int, text: str, wanted: Collection[Chosen] = ()
+) -> Iterator[Violation]:
+    """The jobs of the run that were known at `began` had ended by `moment`: none of them is given to a worker later.
+
+    With `wanted`, only those that it may select: a worker leaves other kinds to others, and says so when it ends.
+    """
     for life in facts.lives.values():
         job_id, name = life.id, life.name
         if name[0] != run or any(facts.may_have(verb, job_id, name) for verb in ("retry", "cancel", "prune")):
+            continue
+        if wanted and not any(chosen.may_select(job_id, name) for chosen in wanted):
             continue
         if not any(each.certain and _ended_before(each.by, began) for each in facts.origins[name]):
             continue

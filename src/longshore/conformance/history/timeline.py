@@ -10,6 +10,7 @@ from longshore.conformance.history.events import (
     Answered,
     AnyEvent,
     Called,
+    Chosen,
     FaultSwitched,
     HandlerEntered,
     HandlerLeft,
@@ -131,6 +132,8 @@ class QueueFacts:
     pauses: list[RunPaused] = field(default_factory=list)
     said: list[ReaderSaid] = field(default_factory=list)
     ended: list[ProcessEnded] = field(default_factory=list)
+    lost_claims: defaultdict[str, list[QueueCall]] = field(default_factory=lambda: defaultdict(list))
+    """The claims of each holder that have no known answer."""
 
     def life(self, job_id: str, name: Name) -> Life:
         """Return the life of a job, as far as it is known."""
@@ -148,6 +151,11 @@ class QueueFacts:
             return before
         start = self.rewinds[before][0]
         return before if call.ended is not None and call.ended < start else None
+
+    def claimed_unseen(self, sent: Sent) -> bool:
+        """Return whether the holder may have claimed the job in a call without an answer, since the last rewind."""
+        since = max((done for _, done in self.rewinds if done <= sent.by.began), default=0)
+        return any(since <= call.began <= sent.by.began for call in self.lost_claims[sent.settlement.holder])
 
     def may_have(self, verb: str, job_id: str, name: Name) -> int:
         """Return how many calls of `retry`, `cancel`, `release` or `prune` may have concerned the job."""
@@ -197,6 +205,8 @@ class Timeline:
     started: dict[str, int] = field(default_factory=dict)
     last_seen: dict[str, int] = field(default_factory=dict)
     """The moment of the last event of each process."""
+    wanted: defaultdict[str, set[Chosen]] = field(default_factory=lambda: defaultdict(set))
+    """The wants with which each process claimed."""
     victims: set[str] = field(default_factory=set)
     """Processes that were killed, stopped or starved, or ended with an error; "" if a fault concerned all of them."""
 
@@ -219,6 +229,8 @@ def timeline(histories: Iterable[ProcessHistory]) -> Timeline:
             if isinstance(event, Called):
                 answered_at, answered = answers.get(event.call, (None, None))
                 _add_call(found, QueueCall(history.process, place, answered_at, event, answered))
+                if event.verb == "claim" and event.chosen is not None:
+                    found.wanted[history.process].add(event.chosen)
             else:
                 _add_event(found, history.process, place, event)
     return found
@@ -277,8 +289,10 @@ def _add_call(found: Timeline, call: QueueCall) -> None:
         case "take_over":
             for each in called.carried:
                 facts.origins[each.name].append(Origin(call, call.known, carried=each))
-        case "claim" if answered is not None:
-            for lease in answered.leases:
+        case "claim":
+            if not call.known and call.possible:
+                facts.lost_claims[called.holder].append(call)
+            for lease in answered.leases if answered is not None else ():
                 facts.life(lease.id, lease.name).given.append(Given(lease, call))
         case "settle":
             verdicts: Sequence[bool | None] = answered.accepted if answered is not None and call.known else ()

@@ -19,7 +19,7 @@ from longshore.media import exists, full_url, open_queue, scheme_of
 from longshore.queue import Queue, totals
 from longshore.system import machine
 from longshore.url import mask_url
-from longshore.worker.lifecycle.egress import NO_CHECK, Egress, fault_of
+from longshore.worker.lifecycle.egress import NO_CHECK, NO_CHECK_BY_DEFAULT, Egress, fault_of
 
 CONNECT_SECONDS = 5.0
 
@@ -88,6 +88,8 @@ async def check_vpn(context: CheckContext) -> Finding:
     egress = Egress.of(settings)
     if not egress.required:
         return Finding(name, CheckVerdict.OK, f"None is required (vpn = false, from {settings.source('vpn')}).")
+    if not egress.checkable and not egress.chosen:
+        return Finding(name, CheckVerdict.SKIPPED, NO_CHECK_BY_DEFAULT)
     if not egress.checkable:
         return Finding(name, CheckVerdict.WARN, *NO_CHECK)
     fault = await fault_of(egress)

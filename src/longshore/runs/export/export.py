@@ -70,8 +70,11 @@ _BINARY = frozenset({ExportFormat.PARQUET, ExportFormat.SQLITE})
 """Formats that cannot be streamed or compressed."""
 
 
-def format_of(out: str, named: str | None) -> ExportFormat:
-    """Return the format `named`, or the one that the file's name implies. Raise `UsageError` if they do not fit."""
+def format_of(out: str, named: str | None, *, choosing: bool = True) -> ExportFormat:
+    """Return the format `named`, or the one that the file's name implies. Raise `UsageError` if they do not fit.
+
+    If the user is not `choosing`, only the name can say the format.
+    """
     path = PurePath(out)
     packed = path.suffix in COMPRESSED
     if named is not None and named not in list(ExportFormat):
@@ -80,7 +83,8 @@ def format_of(out: str, named: str | None) -> ExportFormat:
         ExportFormat.JSONL if out == STDOUT else SUFFIXES.get(PurePath(path.stem).suffix if packed else path.suffix)
     )
     if named is None and by_name is None:
-        raise UsageError(f"The name {out} does not imply a format. Choose one: --format {'|'.join(ExportFormat)}.")
+        fix = f"Choose one: --format {'|'.join(ExportFormat)}." if choosing else f"End it in {', '.join(SUFFIXES)}."
+        raise UsageError(f"The name {out} does not imply a format. {fix}")
     format_ = ExportFormat(named) if named is not None else by_name or ExportFormat.JSONL
     if format_ in _BINARY and out == STDOUT:
         raise UsageError(f"{format_} cannot be written to standard output. Name a file: -o results.{format_}.")

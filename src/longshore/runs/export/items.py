@@ -33,7 +33,7 @@ class ItemsFile(msgspec.Struct, frozen=True):
     @property
     def format(self) -> ExportFormat:
         """The format that the name implies."""
-        return format_of(self.out, None)
+        return format_of(self.out, None, choosing=False)
 
     def check(self) -> None:
         """Raise `UsageError`, before any work is done, if the file cannot be written."""
@@ -41,7 +41,7 @@ class ItemsFile(msgspec.Struct, frozen=True):
             check_parquet()
         if _KIND in self.out and _KIND not in PurePath(self.out).name:
             raise UsageError(f"--items {self.out}: {_KIND} may be part of the file's name, not of its folder.")
-        check_out(self.out.replace(_KIND, "kind"), "--items")
+        check_out(self.out.replace(_KIND, "kind"), "--items", self.out)
 
     async def write(self, run: str, records: RunRecords) -> dict[str, int]:
         """Write all items that the run has now. Return the number of items in each file; no file for no item."""

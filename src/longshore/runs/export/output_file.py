@@ -89,24 +89,27 @@ def place_name(out: str) -> str:
     return "standard output" if out == STDOUT else out
 
 
-def check_out(out: str, option: str = "--out") -> None:
-    """Raise `UsageError`, before any work is done, if the output cannot or must not be written."""
-    target = Path(out)
+def check_out(out: str, option: str = "--out", given: str | None = None) -> None:
+    """Raise `UsageError`, before any work is done, if the output cannot or must not be written.
+
+    `given` is what the user wrote, if that is not `out`.
+    """
+    target, named = Path(out), f"{option} {given or out}"
     if out == STDOUT:
         return
     if target.is_dir():
-        raise UsageError(f"{option} {out} is a folder. Name a file in it, such as {target / 'results.jsonl'}.")
+        raise UsageError(f"{named} is a folder. Name a file in it, such as {target / 'results.jsonl'}.")
     if target.exists() and not target.is_file():
         # Do not read it, which may block for ever, and do not replace it: it may be /dev/null.
-        raise UsageError(f"{option} {out} is not a regular file. Name one, or write to standard output with -.")
+        raise UsageError(f"{named} is not a regular file. Name one, or write to standard output with -.")
     target = target.resolve() if target.is_symlink() else target
     if not target.parent.is_dir():
-        raise UsageError(f"{option} {out}: there is no folder {target.parent}. Create it, or choose another file.")
+        raise UsageError(f"{named}: there is no folder {target.parent}. Create it, or choose another file.")
     if not os.access(target.parent, os.W_OK):
-        raise UsageError(f"{option} {out}: the folder {target.parent} cannot be written to. Choose another file.")
+        raise UsageError(f"{named}: the folder {target.parent} cannot be written to. Choose another file.")
     if _is_foreign_database(target):
         raise UsageError(
-            f"{option} {out} is a database that no export wrote; it may be the queue itself. Choose another file, or "
+            f"{named} is a database that no export wrote; it may be the queue itself. Choose another file, or "
             "remove it first."
         )
 

@@ -92,6 +92,10 @@ class Delivered:
     """How many of the jobs were skipped on purpose, such as links that robots.txt forbids."""
 
 
+_OTHER_FORMATS = frozenset({".html", ".ods", ".pdf", ".tsv", ".xls", ".xlsx", ".xml"})
+"""Endings that would lie about the content: other programs open a file by its ending."""
+
+
 def _exists(place: str) -> bool:
     return place != STDOUT and Path(place).exists()
 
@@ -105,6 +109,11 @@ def check_results_out(out: str | None) -> None:
         raise UsageError(
             f"--out {out}: the results are written as JSONL, and {ending} means {format_}. Name a file that ends in "
             f".jsonl, or leave --out out; afterwards, `longshore export RUN --out {out}` writes {format_}."
+        )
+    if ending.lower() in _OTHER_FORMATS:
+        raise UsageError(
+            f"--out {out}: the results are written as JSONL, and {ending} is another format. Name a file that ends in "
+            ".jsonl; afterwards, `longshore export RUN --out results.csv` writes a table."
         )
 
 

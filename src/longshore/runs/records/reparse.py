@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import structlog
@@ -32,6 +33,9 @@ from longshore.runs.watch.failures import short_message
 from longshore.scrape.records import Emitted, RecordError, RecordSink
 from longshore.wrappers.admission import Admission
 from longshore.wrappers.worker_queue import WorkerQueue
+
+if TYPE_CHECKING:
+    from longshore.scrape.browser.offline import OfflineBrowsers
 
 log = structlog.get_logger()
 
@@ -71,17 +75,26 @@ async def reparse(
     pages: KeptPages,
     records: RecordSink,
     revised: RecordSink,
+    browsers: OfflineBrowsers | None = None,
     *,
     lease: timedelta = DEFAULT_LEASE,
     version: str = "",
 ) -> ReparseResult:
     """Run the handlers on the stored pages of every failed and completed job of the run whose kind they handle.
 
-    No request is made: a missing page fails the attempt. The records of repaired jobs go to `records`; records that
-    replace earlier ones go to `revised`, which must write them as a later revision. Neither is closed. `version` is
-    that of the handler file.
+    No request is made: a missing page fails the attempt, and without `browsers` so does `kit.browser`. The records of
+    repaired jobs go to `records`; records that replace earlier ones go to `revised`, which must write them as a later
+    revision. None of these is closed. `version` is that of the handler file.
     """
-    return await _Pass(queue, run, handlers, pages, records, revised, lease, version).make()
+    sources = _Sources(pages, browsers)
+    return await _Pass(queue, run, handlers, sources, records, revised, lease, version).make()
+
+
+class _Sources(NamedTuple):
+    """Where attempts get their pages from."""
+
+    pages: KeptPages
+    browsers: OfflineBrowsers | None
 
 
 class _Pass:
@@ -90,7 +103,7 @@ class _Pass:
         queue: Queue,
         run: str,
         handlers: Mapping[str, Handler],
-        pages: KeptPages,
+        sources: _Sources,
         records: RecordSink,
         revised: RecordSink,
         lease: timedelta,
@@ -101,7 +114,7 @@ class _Pass:
         self._admission = Admission(self._queue, self._clock)
         self._run = run
         self._handlers = handlers
-        self._pages = pages
+        self._pages, self._browsers = sources
         self._records = records
         self._revised = revised
         self._worker = WorkerId.new("reparse")
@@ -175,7 +188,8 @@ class _Pass:
             if not exchanges:
                 self._done.without_pages += 1
                 continue
-            attempt = await run_offline(self._handlers[job.kind], job, exchanges, f"job {job.id}")
+            handler, source = self._handlers[job.kind], f"job {job.id}"
+            attempt = await run_offline(handler, job, exchanges, source, browsers=self._browsers)
             if isinstance(attempt.outcome, Failed):
                 self._count_reason(job, attempt.outcome.failure)
             elif not isinstance(attempt.outcome, Completed):

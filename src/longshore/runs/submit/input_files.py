@@ -187,6 +187,9 @@ def _job_entry(line: str) -> InputEntry | None:
         raise ValueError(f"a job is a JSON object, {{…}}. {_quoted(line)}")  # noqa: TRY004
     if "payload" not in value:
         return InputEntry(payload=value)
+    if len(value) == 1 and isinstance(value["payload"], dict):
+        # Most files have nothing else, and there may be millions of lines.
+        return InputEntry(payload=value["payload"])
     unknown = [name for name in value if name != "payload" and name not in _BESIDE_PAYLOAD]
     if unknown and not _wraps(value):
         return InputEntry(payload=value)

@@ -6,7 +6,7 @@ from longshore.scrape.browser.browsers import AttemptBrowsers, BrowserOptions, B
 from longshore.scrape.browser.command_line import BLOCKABLE
 from longshore.scrape.browser.driver import Opened
 from longshore.scrape.browser.find_browser import BrowserMissingError, FoundBrowser, find_browser
-from longshore.scrape.browser.page import BrowserPage
+from longshore.scrape.browser.page import BrowserPage, PageRecording
 from longshore.scrape.browser.screenshot import Screenshot, picture_of
 from longshore.scrape.browser.sync_browsers import SyncAttemptBrowsers, SyncBrowsers, SyncPage
 
@@ -19,6 +19,7 @@ __all__ = [
     "Browsers",
     "FoundBrowser",
     "Opened",
+    "PageRecording",
     "Screenshot",
     "SyncAttemptBrowsers",
     "SyncBrowsers",

@@ -1,16 +1,19 @@
-"""Block resource types over the browser's debugging connection, for a driver that cannot block them itself.
+"""Intercept requests over the browser's debugging connection, for a driver that cannot do so itself.
 
-The browser holds each new page, and each frame from another site, until we intercept its requests of these types.
-Requests of other types are not intercepted.
+The browser holds each new page, and each frame from another site, until we intercept its requests: those of the types
+that are blocked, or all of them if recorded responses answer them. Others are not intercepted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from longshore.scrape.browser.driver import PausedAnswer
 
 if TYPE_CHECKING:
     import aiohttp
@@ -18,34 +21,48 @@ if TYPE_CHECKING:
 _ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
 
 
+EVERYTHING = [{"urlPattern": "*"}]
+"""The pattern of all requests."""
+
+
+def refuse(paused: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the command that refuses a paused request, and its parameters."""
+    return "Fetch.failRequest", {"requestId": paused["requestId"], "errorReason": "BlockedByClient"}
+
+
 class Blocker:
-    """A debugging connection that refuses requests of certain types while the browser runs."""
+    """A debugging connection that answers certain requests while the browser runs; by default it refuses them."""
 
     def __init__(
-        self, session: aiohttp.ClientSession, socket: aiohttp.ClientWebSocketResponse, types: list[str]
+        self,
+        session: aiohttp.ClientSession,
+        socket: aiohttp.ClientWebSocketResponse,
+        patterns: list[dict[str, str]],
+        answer: PausedAnswer = refuse,
     ) -> None:
         self._session = session
         self._socket = socket
-        self._patterns = [{"resourceType": name} for name in types]
+        self._patterns = patterns
+        self._answer = answer
         self._last_id = 0
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._enabling: set[asyncio.Task[None]] = set()
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
-    async def start(cls, address: str, types: list[str]) -> Blocker:
-        """Connect to the browser that listens at `address` and return when blocking is on."""
+    async def start(cls, address: str, patterns: list[dict[str, str]], answer: PausedAnswer = refuse) -> Blocker:
+        """Connect to the browser that listens at `address` and return when requests are intercepted."""
         import aiohttp
 
         session = aiohttp.ClientSession()
         try:
-            async with session.get(f"http://{address}/json/version") as answer:
-                url = msgspec.json.decode(await answer.read())["webSocketDebuggerUrl"]
+            async with session.get(f"http://{address}/json/version") as version:
+                url = msgspec.json.decode(await version.read())["webSocketDebuggerUrl"]
             socket = await session.ws_connect(url, max_msg_size=0)
         except BaseException:
             await session.close()
             raise
-        blocker = cls(session, socket, types)
+        blocker = cls(session, socket, patterns, answer)
         try:
             # The browser announces the existing pages before it answers this command.
             await blocker._ask("Target.setAutoAttach", _ATTACH)
@@ -79,8 +96,8 @@ class Blocker:
             self._enabling.add(task)
             task.add_done_callback(self._enabling.discard)
         elif message.get("method") == "Fetch.requestPaused":
-            refusal = {"requestId": message["params"]["requestId"], "errorReason": "BlockedByClient"}
-            await self._send("Fetch.failRequest", refusal, message["sessionId"])
+            command, parameters = self._answer(message["params"])
+            await self._send(command, parameters, message["sessionId"])
 
     async def _enable_blocking(self, session: str) -> None:
         # A target that closed in the meantime never answers; there is nothing left to block in it.

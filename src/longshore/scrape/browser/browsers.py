@@ -15,9 +15,9 @@ from longshore.pacing.contract import Limiter, Unlimited
 from longshore.scrape.block_pages import BlockDetector, BlockPage
 from longshore.scrape.browser.browser_pool import BrowserPool, Condition
 from longshore.scrape.browser.command_line import checked_blocked
-from longshore.scrape.browser.driver import BrowserLaunch, Launcher
+from longshore.scrape.browser.driver import BrowserLaunch, Launcher, PausedAnswer
 from longshore.scrape.browser.find_browser import Kind
-from longshore.scrape.browser.page import BrowserPage, PageOptions
+from longshore.scrape.browser.page import BrowserPage, PageOptions, PageRecording
 from longshore.scrape.browser.proxy_choice import CurrentProxy, ProxyChoice
 from longshore.scrape.browser.screenshot import Screenshot, attach
 from longshore.scrape.capture.exchange import Exchange
@@ -56,6 +56,10 @@ class BrowserOptions:
     """The limit for each call of a page."""
     patience: timedelta = DEFAULT_PATIENCE
     """How long a page may wait for its host or for a proxy."""
+    record: PageRecording = PageRecording.NOTHING
+    """Which responses of pages are reported to the `watch` of an attempt, with the documents that it read."""
+    answer: PausedAnswer | None = None
+    """Answers every request instead of the network."""
 
     def __post_init__(self) -> None:
         if self.targets < 1:
@@ -77,6 +81,8 @@ class BrowserKeywords(TypedDict, total=False):
     blocks: BlockDetector
     timeout: timedelta
     patience: timedelta
+    record: PageRecording
+    answer: PausedAnswer | None
 
 
 @dataclass(frozen=True)
@@ -121,9 +127,16 @@ class AttemptBrowsers:
         except Exception as error:
             if page.condition is Condition.GOOD and wants_picture is not None and wants_picture(error):
                 await _take_picture(page, error)
+                await page.report_loaded()
             raise
+        else:
+            if self._options.record is PageRecording.ALL and page.condition is Condition.GOOD:
+                await page.report_loaded()
         finally:
-            browser_proxy.give_back(page.condition)
+            try:
+                page.report_document()
+            finally:
+                browser_proxy.give_back(page.condition)
 
 
 class Browsers(AttemptBrowsers):
@@ -162,12 +175,19 @@ class Browsers(AttemptBrowsers):
             path=options.path,
             user_agent=options.user_agent,
             policy=AddressPolicy(options.private_hosts),
+            record=options.record is not PageRecording.NOTHING,
+            answer=options.answer,
         )
         pool = BrowserPool(_launcher(kind, launch), targets=options.targets, growth=options.growth)
         choice = ProxyChoice(pool, options.proxy, proxies, current_proxy)
         super().__init__(
             _Shared(pool, choice, options.timeout.total_seconds(), wants_picture),
-            PageOptions(pace=pace or Unlimited(), patience=options.patience.total_seconds(), blocks=options.blocks),
+            PageOptions(
+                pace=pace or Unlimited(),
+                patience=options.patience.total_seconds(),
+                blocks=options.blocks,
+                record=options.record,
+            ),
         )
 
     @property

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
+from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.http.address_policy import AddressPolicy, OwnHosts
 
 DriverPage: TypeAlias = Any
@@ -20,6 +21,10 @@ DriverPage: TypeAlias = Any
 
 Typed as `Any`: a type checker does not know the setting, and either driver may not be installed.
 """
+
+
+PausedAnswer: TypeAlias = Callable[[Mapping[str, Any]], tuple[str, dict[str, Any]]]
+"""Takes a paused request of the browser's debugging protocol; returns the command that answers it."""
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -44,6 +49,10 @@ class BrowserLaunch:
     user_agent: str | None = None
     policy: AddressPolicy = field(default_factory=AddressPolicy)
     """The addresses that pages may reach."""
+    record: bool = False
+    """Whether tabs note what their pages load, for `Tab.loaded`."""
+    answer: PausedAnswer | None = None
+    """Answers every request instead of the network."""
 
 
 class Tab(Protocol):
@@ -67,6 +76,9 @@ class Tab(Protocol):
 
     async def screenshot(self) -> bytes:
         """Return a PNG of the visible part of the page."""
+
+    async def loaded(self) -> list[Exchange]:
+        """Return the responses that the open page has loaded, each only once; see `recording` for what is left out."""
 
     async def wait_for(self, selector: str, seconds: float) -> None:
         """Return when an element matches the CSS selector; `seconds` limits the wait."""

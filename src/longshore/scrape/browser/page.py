@@ -6,9 +6,14 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, TypeVar, overload
 
+import msgspec
+import structlog
+
 from longshore.errors import ConnectionFailedError, CrashedError, TimedOutError, ValidationError, WorkerError
+from longshore.extensions.traces import ExchangeKind
 from longshore.pacing.contract import BLOCK_PAGE, Limiter, Unlimited
 from longshore.scrape.block_pages import BlockDetector
 from longshore.scrape.browser.browser_pool import Condition
@@ -24,13 +29,25 @@ from longshore.url import host_of, mask_url
 
 T = TypeVar("T")
 
+log = structlog.get_logger()
+
 _GRACE_SECONDS = 5.0
 """Extra seconds a driver gets to report its own timeout."""
 _CHALLENGE_SECONDS = 5.0
 """How long a block page is given to turn into the page."""
 _CHALLENGE_POLL = 0.5
+DOCUMENT_HEADERS = {"Content-Type": "text/html; charset=utf-8"}
+"""The headers of a document as the browser holds it: text, whatever its encoding was on the way."""
 _WEB = ("http://", "https://")
 """URLs come from jobs and pages, which must not read files of this machine or change its browser."""
+
+
+class PageRecording(Enum):
+    """Which pages are recorded with the responses that they loaded."""
+
+    NOTHING = "none"
+    FAILED = "the page that is open when a handler fails"
+    ALL = "all"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +60,8 @@ class PageOptions:
     permit: Callable[[str], Awaitable[None]] | None = None
     """Raises for a URL that must not be opened."""
     watch: Callable[[Exchange], None] | None = None
-    """Called with the exchange of every URL that was opened or failed to open. It has no response body."""
+    """Called with the exchange of every URL that was opened or failed to open, and with what is recorded."""
+    record: PageRecording = PageRecording.NOTHING
     ends_at: float | None = None
     """When the attempt must end (`time.monotonic`)."""
     own: OwnHosts | None = None
@@ -67,6 +85,10 @@ class BrowserPage:
         self._seconds = seconds
         self._options = options
         self.condition = Condition.GOOD
+        self._opened: Exchange | None = None
+        """The page that is open."""
+        self._document = ""
+        """The open page as it was read last."""
 
     @property
     def _tab(self) -> Tab:
@@ -92,6 +114,7 @@ class BrowserPage:
         own.begin(host_of(url))
         if options.permit is not None:
             await options.permit(url)
+        await self._report_page_before()
         taken = await self._browser_proxy.acquire(host_of(url), options.waits())
         self._tab.allow(own)
         if taken is None:
@@ -124,7 +147,9 @@ class BrowserPage:
             self._mark_doubtful()
             seconds = time.monotonic() - started
             options.pace.answered(host, identity, None, None, seconds)
-            self._report(Exchange(url=url, error=str(error), at=at, seconds=seconds, identity=identity))
+            self._report(
+                Exchange(kind=ExchangeKind.OPENED, url=url, error=str(error), at=at, seconds=seconds, identity=identity)
+            )
             if taken is not None and (blame := _blame(error)) is not None:
                 taken.judged(blame, str(error))
                 self._browser_proxy.failed()
@@ -140,33 +165,61 @@ class BrowserPage:
         # The site may serve another proxy, so do not slow down the host's pace because it blocked this one.
         paced_status = None if blocked else BLOCK_PAGE if block_page else status
         options.pace.answered(host, identity, paced_status, None if blocked else retry_after(opened.headers), seconds)
-        self._report(
-            Exchange(
-                url=url,
-                final_url=opened.url,
-                status=status,
-                headers=opened.headers,
-                at=at,
-                seconds=seconds,
-                identity=identity,
-            )
+        self._opened = Exchange(
+            kind=ExchangeKind.OPENED,
+            url=url,
+            final_url=opened.url,
+            status=status,
+            headers=opened.headers,
+            at=at,
+            seconds=seconds,
+            identity=identity,
         )
+        self._report(self._opened)
         return opened, block_page
 
     async def _why_blocked(self, url: str, opened: Opened) -> str:
         blocks = self._options.blocks
         if blocks is None or opened.status >= 400:
             return ""
-        headers = {"Content-Type": "text/html; charset=utf-8"}
         ends_at = time.monotonic() + _CHALLENGE_SECONDS
         while True:
             html = await self._bounded(self._tab.html(), "the page did not return its document")
-            page = Response(url=opened.url, status=opened.status, headers=headers, body=html.encode())
+            page = Response(url=opened.url, status=opened.status, headers=DOCUMENT_HEADERS, body=html.encode())
             why = blocks.why(page, url)
             if not why or time.monotonic() > ends_at:
                 return why
             # Some challenges let a browser through by themselves after a moment.
             await asyncio.sleep(_CHALLENGE_POLL)
+
+    async def _report_page_before(self) -> None:
+        """Report the page that another one is about to replace."""
+        if self._options.record is not PageRecording.NOTHING and self.condition is Condition.GOOD:
+            await self.report_loaded()
+        self.report_document()
+
+    async def report_loaded(self) -> None:
+        """Report the responses that the open page has loaded. A browser that does not return them is not reported."""
+        if self._opened is None or self._options.watch is None:
+            return
+        try:
+            loaded = await self._bounded(self._tab.loaded(), "the page did not return its responses")
+        except Exception as fault:  # noqa: BLE001  a page that cannot be recorded must not change the outcome
+            log.debug("The responses of a page could not be recorded", why=str(fault))
+            self._mark_doubtful()
+            return
+        for exchange in loaded:
+            self._report(msgspec.structs.replace(exchange, identity=self._opened.identity))
+
+    def report_document(self) -> None:
+        """Report the document of the open page as it was read last, if it was read."""
+        opened, self._opened = self._opened, None
+        html, self._document = self._document, ""
+        if opened is not None and html and self._options.record is not PageRecording.NOTHING:
+            body = html.encode(errors="replace")
+            self._report(
+                msgspec.structs.replace(opened, kind=ExchangeKind.DOCUMENT, headers=DOCUMENT_HEADERS, body=body)
+            )
 
     def _report(self, exchange: Exchange) -> None:
         if self._options.watch is not None:
@@ -178,7 +231,9 @@ class BrowserPage:
 
     async def html(self) -> str:
         """Return the current document, as the page's scripts have changed it."""
-        return await self._read(self._tab.html(), "the page did not return its document")
+        html = await self._read(self._tab.html(), "the page did not return its document")
+        self._document = html
+        return html
 
     async def screenshot(self) -> bytes:
         """Return a PNG of the visible part of the page."""

@@ -15,14 +15,17 @@ import psutil
 from multidict import CIMultiDict
 
 from longshore.errors import CrashedError, TimedOutError
+from longshore.scrape.browser.blocking import EVERYTHING, refuse
 from longshore.scrape.browser.command_line import NEVER_SENT, RESOURCE_TYPES, arguments, needs_no_sandbox
 from longshore.scrape.browser.downloads import browser_for_playwright
-from longshore.scrape.browser.driver import BrowserLaunch, Opened
+from longshore.scrape.browser.driver import BrowserLaunch, Opened, PausedAnswer
 from longshore.scrape.browser.faults import browser_died, first_line, means_died, navigation_fault
 from longshore.scrape.browser.find_browser import require_driver
 from longshore.scrape.browser.local_proxy import LocalProxy, local_proxy_for, trouble_of
 from longshore.scrape.browser.processes import is_alive, kill_tree, process_tree, reap_crash_handlers
 from longshore.scrape.browser.profile_folders import new_folder, note_profile, remove_folder
+from longshore.scrape.browser.recording import PlaywrightRecorder
+from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.http.address_policy import OwnHosts
 from longshore.url import mask_url
 
@@ -77,7 +80,7 @@ class PlaywrightLauncher:
                 if profile := _profile_of(root):
                     note_profile(folder, profile)
                 self._node = self._node or _driver_of(root)
-                return PlaywrightBrowser(browser, root, folder, local_proxy, self._launch_options.blocked)
+                return PlaywrightBrowser(browser, root, folder, local_proxy, self._launch_options)
         except BaseException as error:
             await asyncio.to_thread(kill_tree, _all_marked(mark))
             await _clear(folder, local_proxy)
@@ -123,14 +126,16 @@ class PlaywrightBrowser:
         root: psutil.Process,
         folder: str,
         local_proxy: LocalProxy | None,
-        blocked: frozenset[str],
+        launch: BrowserLaunch,
     ) -> None:
         self.pid = root.pid
         self._root = root
         self._browser = browser
         self._folder = folder
         self._local_proxy = local_proxy
-        self._patterns = [{"resourceType": RESOURCE_TYPES[name]} for name in sorted(blocked - NEVER_SENT)]
+        self._patterns = [{"resourceType": RESOURCE_TYPES[name]} for name in sorted(launch.blocked - NEVER_SENT)]
+        self._record = launch.record
+        self._answer = launch.answer
         self._shared: api.BrowserContext | None = None
 
     @property
@@ -155,9 +160,12 @@ class PlaywrightBrowser:
             else:
                 context = self._shared = self._shared or await self._context()
             page = await context.new_page()
-            if self._patterns:
-                await _block(context, page, self._patterns)
-            tab = PlaywrightTab(page, context if fresh else None, self._local_proxy)
+            if self._answer is not None:
+                await _intercept(context, page, EVERYTHING, self._answer)
+            elif self._patterns:
+                await _intercept(context, page, self._patterns, refuse)
+            recorder = PlaywrightRecorder(page) if self._record else None
+            tab = PlaywrightTab(page, context if fresh else None, self._local_proxy, recorder)
             await tab.watch_dialogs(context)
         except api.Error as error:
             raise browser_died(error.message) from error
@@ -182,8 +190,15 @@ class PlaywrightBrowser:
 class PlaywrightTab:
     """One Playwright page."""
 
-    def __init__(self, page: api.Page, own_context: api.BrowserContext | None, local_proxy: LocalProxy | None) -> None:
+    def __init__(
+        self,
+        page: api.Page,
+        own_context: api.BrowserContext | None,
+        local_proxy: LocalProxy | None,
+        recorder: PlaywrightRecorder | None = None,
+    ) -> None:
         self._page = page
+        self._recorder = recorder
         self._own_context = own_context
         self._local_proxy = local_proxy
         self._crashed = False
@@ -232,6 +247,8 @@ class PlaywrightTab:
         """As `Tab.open`."""
         from playwright import async_api as api
 
+        if self._recorder is not None:
+            self._recorder.clear()
         try:
             answer = await self._goto(url, seconds)
         except api.TimeoutError as error:
@@ -255,6 +272,10 @@ class PlaywrightTab:
     async def screenshot(self) -> bytes:
         """As `Tab.screenshot`."""
         return await self._translated(self._page.screenshot())
+
+    async def loaded(self) -> list[Exchange]:
+        """As `Tab.loaded`."""
+        return [] if self._recorder is None else await self._recorder.loaded()
 
     async def wait_for(self, selector: str, seconds: float) -> None:
         """As `Tab.wait_for`."""
@@ -307,23 +328,23 @@ class PlaywrightTab:
             closing.exception()
 
 
-async def _block(context: api.BrowserContext, page: api.Page, patterns: list[dict[str, str]]) -> None:
-    """Refuse requests that match `patterns`. Other requests are not intercepted, and the cache stays on.
+async def _intercept(
+    context: api.BrowserContext, page: api.Page, patterns: list[dict[str, str]], answer: PausedAnswer
+) -> None:
+    """Answer requests that match `patterns`. Other requests are not intercepted, and the cache stays on.
 
     Playwright's own routing would send every request through this process and turn the cache off.
     """
     session = await context.new_cdp_session(page)
 
-    async def refuse(paused: dict[str, Any]) -> None:
+    async def answered(paused: dict[str, Any]) -> None:
         from playwright import async_api as api
 
         # If the page has navigated away, the request no longer exists.
         with contextlib.suppress(api.Error):
-            await session.send(
-                "Fetch.failRequest", {"requestId": paused["requestId"], "errorReason": "BlockedByClient"}
-            )
+            await session.send(*answer(paused))
 
-    session.on("Fetch.requestPaused", refuse)
+    session.on("Fetch.requestPaused", answered)
     await session.send("Fetch.enable", {"patterns": patterns})
 
 

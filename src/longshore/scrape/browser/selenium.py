@@ -18,7 +18,7 @@ from urllib.parse import urldefrag
 import psutil
 
 from longshore.errors import ConnectionFailedError, CrashedError, TimedOutError
-from longshore.scrape.browser.blocking import Blocker
+from longshore.scrape.browser.blocking import EVERYTHING, Blocker
 from longshore.scrape.browser.command_line import RESOURCE_TYPES, arguments
 from longshore.scrape.browser.downloads import browser_for_selenium
 from longshore.scrape.browser.driver import BrowserLaunch, Opened
@@ -27,6 +27,8 @@ from longshore.scrape.browser.find_browser import require_driver
 from longshore.scrape.browser.local_proxy import LocalProxy, local_proxy_for, trouble_of
 from longshore.scrape.browser.processes import is_alive, kill_tree, process_tree, reap_crash_handlers
 from longshore.scrape.browser.profile_folders import new_folder, remove_folder
+from longshore.scrape.browser.recording import SeleniumRecorder
+from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.http.address_policy import OwnHosts
 from longshore.system.processes import new_group_flags, with_lifeline
 from longshore.url import mask_url
@@ -80,7 +82,7 @@ class SeleniumLauncher:
                 loop = asyncio.get_running_loop()
                 driver = await loop.run_in_executor(thread, _connect, address, options)
                 browser = SeleniumBrowser(driver, process, thread, folder, local_proxy)
-                await browser.block(self._launch_options.blocked)
+                await browser.intercept(self._launch_options)
                 return browser
         except BaseException as error:
             await _end(process, thread, folder, local_proxy)
@@ -115,6 +117,7 @@ class SeleniumBrowser:
         self._folder = folder
         self._local_proxy = local_proxy
         self._blocker: Blocker | None = None
+        self._recorder: SeleniumRecorder | None = None
         self._crashed = False
         self._draining = asyncio.create_task(_drain_output(process))
 
@@ -123,15 +126,21 @@ class SeleniumBrowser:
         """As `Browser.alive`."""
         return not self._crashed and self._process.returncode is None and is_alive(self._root)
 
-    async def block(self, blocked: frozenset[str]) -> None:
-        """Refuse requests of these resource types."""
-        if blocked:
+    async def intercept(self, launch: BrowserLaunch) -> None:
+        """Refuse, answer and record requests as `launch` says."""
+        if launch.record:
+            self._recorder = SeleniumRecorder(self._driver)
+        if _needs_port(launch):
             address = self._driver.capabilities["goog:chromeOptions"]["debuggerAddress"]
-            self._blocker = await Blocker.start(address, [RESOURCE_TYPES[name] for name in sorted(blocked)])
+            if launch.answer is not None:
+                self._blocker = await Blocker.start(address, EVERYTHING, launch.answer)
+            else:
+                types = [{"resourceType": RESOURCE_TYPES[name]} for name in sorted(launch.blocked)]
+                self._blocker = await Blocker.start(address, types)
 
     async def new_tab(self) -> SeleniumTab:
         """As `Browser.new_tab`; a Selenium browser has a single tab."""
-        return SeleniumTab(self, self._driver, self._local_proxy)
+        return SeleniumTab(self, self._driver, self._local_proxy, self._recorder)
 
     async def new_fresh_tab(self) -> SeleniumTab:
         """As `Browser.new_fresh_tab`: clear the browser's data. No other page is in use in this browser."""
@@ -141,7 +150,7 @@ class SeleniumBrowser:
             await self.run(_clear_data, self._driver)
         except WebDriverException as error:
             raise browser_died(_message(error)) from error
-        return SeleniumTab(self, self._driver, self._local_proxy)
+        return SeleniumTab(self, self._driver, self._local_proxy, self._recorder)
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         """Call a function in the browser's own thread. Raise `CrashedError` if the browser died."""
@@ -175,8 +184,15 @@ class SeleniumBrowser:
 class SeleniumTab:
     """The window of a driver session."""
 
-    def __init__(self, browser: SeleniumBrowser, driver: WebDriver, local_proxy: LocalProxy | None) -> None:
+    def __init__(
+        self,
+        browser: SeleniumBrowser,
+        driver: WebDriver,
+        local_proxy: LocalProxy | None,
+        recorder: SeleniumRecorder | None = None,
+    ) -> None:
         self._browser = browser
+        self._recorder = recorder
         self._driver = driver
         self._local_proxy = local_proxy
 
@@ -195,6 +211,8 @@ class SeleniumTab:
         from selenium.common.exceptions import TimeoutException, WebDriverException
 
         try:
+            if self._recorder is not None:
+                await self._browser.run(self._recorder.clear)
             return await self._browser.run(_visit, self._driver, url, seconds)
         except ConnectionFailedError as error:
             if (trouble := trouble_of(self._local_proxy, url)) is None:
@@ -216,6 +234,10 @@ class SeleniumTab:
     async def screenshot(self) -> bytes:
         """As `Tab.screenshot`."""
         return await self._translated(self._driver.get_screenshot_as_png)
+
+    async def loaded(self) -> list[Exchange]:
+        """As `Tab.loaded`."""
+        return [] if self._recorder is None else await self._browser.run(self._recorder.loaded)
 
     async def wait_for(self, selector: str, seconds: float) -> None:
         """As `Tab.wait_for`."""
@@ -319,12 +341,19 @@ def _options(launch: BrowserLaunch, program: str, folder: str, server: str | Non
     options.unhandled_prompt_behavior = "dismiss"
     # In a narrow window many sites show their mobile version.
     own = ["--headless", "--hide-scrollbars", "--window-size=1280,900", f"--user-data-dir={folder}/profile"]
-    if not launch.blocked:
-        # The debugging port obeys every user of this machine; a pipe obeys only the driver. Blocking needs the port.
+    if launch.record:
+        options.set_capability("goog:loggingPrefs", {"performance": "ALL"})
+        options.add_experimental_option("perfLoggingPrefs", {"enableNetwork": True, "enablePage": False})
+    if not _needs_port(launch):
+        # The debugging port obeys every user of this machine; a pipe obeys only the driver. `Blocker` needs the port.
         own.append("--remote-debugging-pipe")
     for argument in (*own, *arguments(blocked=launch.blocked, proxy_server=server, user_agent=launch.user_agent)):
         options.add_argument(argument)
     return options
+
+
+def _needs_port(launch: BrowserLaunch) -> bool:
+    return bool(launch.blocked) or launch.answer is not None
 
 
 def _connect(address: str, options: ChromeOptions) -> WebDriver:

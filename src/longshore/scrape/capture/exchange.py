@@ -1,10 +1,12 @@
-"""An exchange: one request and its response, the input of the page store and of failure bundles."""
+"""An exchange: one request and its response, as it was seen and as a failure bundle has it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import msgspec
+
+from longshore.extensions.traces import ExchangeKind
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,3 +31,24 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     """The proxy or circuit used, without its password; empty for the machine's own address."""
     cached: bool = False
     """Whether the response came from the cache."""
+    kind: ExchangeKind = ExchangeKind.HTTP
+
+
+class BundledExchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One exchange as stored in a bundle."""
+
+    method: str
+    url: str
+    final_url: str = ""
+    request_headers: dict[str, str] = {}
+    request_body: str = ""
+    status: int | None = None
+    headers: dict[str, str] = {}
+    file: str = ""
+    """The file with the response body."""
+    error: str = ""
+    at: float = 0.0
+    seconds: float = 0.0
+    identity: str = ""
+    cached: bool = False
+    kind: ExchangeKind = ExchangeKind.HTTP

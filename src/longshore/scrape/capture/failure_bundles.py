@@ -5,6 +5,7 @@ A bundle is a folder:
     bundle.json        the job, the failure and its place, every request and response, worker, settings, versions
     page-1.html …      the body of each response
     screenshot.png     the browser's view, if there was one
+    browser.har        the responses that the browser loaded, for the tools that read HAR files
 
 A bundle is built under a temporary name and renamed, so a partial bundle is never visible, and if many processes fail
 in the same way at once, only the configured number is kept. Secrets are masked (see `masking`).
@@ -29,8 +30,9 @@ from longshore.extensions.record_store import JobInQueue
 from longshore.extensions.traces import SCREENSHOT, BundleEntry, BundleFiles
 from longshore.job import Job
 from longshore.masking import MASK, is_secret, mask_text, mask_value
-from longshore.scrape.capture.exchange import Exchange
+from longshore.scrape.capture.exchange import BundledExchange, Exchange
 from longshore.scrape.capture.failure_signature import FailureSignature
+from longshore.scrape.capture.har import har_of
 from longshore.scrape.capture.masking import mask_exchange
 from longshore.scrape.capture.trail import Trail
 from longshore.stored import UNFIT
@@ -42,27 +44,9 @@ MOST_BYTES = 256 * 1024 * 1024
 MOST_SCREENSHOT_BYTES = 8 * 1024 * 1024
 _ABANDONED_SECONDS = 3600.0
 _NAME = "bundle.json"
+HAR = "browser.har"
 _PNG = b"\x89PNG\r\n\x1a\n"
 _SUFFIXES = {"html": ".html", "json": ".json", "xml": ".xml", "plain": ".txt", "pdf": ".pdf", "csv": ".csv"}
-
-
-class BundledExchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One exchange as stored in a bundle."""
-
-    method: str
-    url: str
-    final_url: str = ""
-    request_headers: dict[str, str] = {}
-    request_body: str = ""
-    status: int | None = None
-    headers: dict[str, str] = {}
-    file: str = ""
-    """The file with the response body."""
-    error: str = ""
-    at: float = 0.0
-    seconds: float = 0.0
-    identity: str = ""
-    cached: bool = False
 
 
 class FailureBundle(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,6 +130,8 @@ class FailureBundles:
             stored = tuple(_bundled(part, number, exchange) for number, exchange in enumerate(exchanges, 1))
             bundle = msgspec.structs.replace(bundle, exchanges=stored)
             (part / _NAME).write_bytes(msgspec.json.format(msgspec.json.encode(bundle), indent=2))
+            if (har := har_of(stored)) is not None:
+                (part / HAR).write_bytes(har)
             if 0 < len(screenshot) <= MOST_SCREENSHOT_BYTES:
                 (part / SCREENSHOT).write_bytes(screenshot)
             if self._evict(_slug(run), _size(part)):
@@ -315,6 +301,7 @@ def _bundled(part: Path, number: int, exchange: Exchange) -> BundledExchange:
         seconds=shown.seconds,
         identity=shown.identity,
         cached=shown.cached,
+        kind=shown.kind,
     )
 
 

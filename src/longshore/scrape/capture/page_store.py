@@ -121,11 +121,11 @@ class PageStore:
         own = [attempt for attempt in known.attempts if attempt.is_of(job)] if known is not None else []
         # An attempt that an earlier version stored may be of a former life of the job, with any epoch.
         own.sort(key=lambda attempt: (attempt.queue != "", attempt.epoch))
-        chosen: dict[tuple[str, str, str], tuple[bool, list[StoredPage]]] = {}
+        chosen: dict[tuple[str, ...], tuple[bool, list[StoredPage]]] = {}
         for attempt in own:
-            latest: dict[tuple[str, str, str], list[StoredPage]] = {}
+            latest: dict[tuple[str, ...], list[StoredPage]] = {}
             for page in attempt.pages:
-                latest.setdefault((page.method, page.url, page.request_body), []).append(page)
+                latest.setdefault((page.kind, page.method, page.url, page.request_body), []).append(page)
             for request, pages in latest.items():
                 good = any(page.status < 400 for page in pages)
                 if good or request not in chosen or not chosen[request][0]:
@@ -271,6 +271,7 @@ class PageKeeper:
                 fetched_at=shown.at,
                 seconds=shown.seconds,
                 identity=shown.identity,
+                kind=shown.kind,
             )
         )
 
@@ -300,6 +301,7 @@ def exchange_of(page: StoredPage, content: Callable[[str], bytes | None]) -> Exc
         at=page.fetched_at,
         seconds=page.seconds,
         identity=page.identity,
+        kind=page.kind,
     )
 
 

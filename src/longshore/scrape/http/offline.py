@@ -8,6 +8,7 @@ from typing import Unpack
 from multidict import CIMultiDict
 
 from longshore.errors import ConnectionFailedError, Failure, ProcessingError, TimedOutError, WorkerError
+from longshore.extensions.traces import ExchangeKind
 from longshore.masking import mask_address
 from longshore.scrape.block_pages import BlockDetector, BlockPage
 from longshore.scrape.capture.exchange import Exchange
@@ -53,14 +54,16 @@ class Answers:
         self._failure = failure
         self._by_request: dict[tuple[str, str], list[Exchange]] = {}
         for exchange in exchanges:
-            kept = self._by_request.setdefault((exchange.method, _key(exchange.url)), [])
+            if exchange.kind is not ExchangeKind.HTTP:
+                continue
+            kept = self._by_request.setdefault((exchange.method, url_key(exchange.url)), [])
             if kept and self._retried(kept[-1]) and kept[-1].request_body == exchange.request_body:
                 kept.pop()
             kept.append(exchange)
 
     def answer(self, request: Request) -> Response:
         """Return the stored response to a request, with any status. Raise `NotKeptError` if there is none."""
-        kept = self._by_request.get((request.method, _key(request.url)))
+        kept = self._by_request.get((request.method, url_key(request.url)))
         if not kept:
             raise NotKeptError(
                 f"{request.method} {mask_address(request.url)} is not among the pages kept of {self._source}, and "
@@ -73,7 +76,7 @@ class Answers:
         if len(matching) > 1:
             kept.remove(found)
         if found.status is None:
-            raise self._error(found)
+            raise recorded_error(found, self._failure)
         return _response(found, found.status)
 
     def _retried(self, exchange: Exchange) -> bool:
@@ -83,16 +86,8 @@ class Answers:
             status is None or is_temporary(status) or bool(self.blocks.why(_response(exchange, status), exchange.url))
         )
 
-    def _error(self, exchange: Exchange) -> WorkerError:
-        failure = self._failure
-        if failure is not None and failure.message == exchange.error and failure.error_type in _ERRORS:
-            return _ERRORS[failure.error_type](exchange.error, retryable=failure.retryable)
-        return ConnectionFailedError(exchange.error)
-
     def _listed(self) -> str:
-        names = [url if method == "GET" else f"{method} {url}" for method, url in self._by_request]
-        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        return (", ".join(names[:_LISTED]) or "none") + more
+        return listed([url if method == "GET" else f"{method} {url}" for method, url in self._by_request])
 
 
 class OfflineHttp:
@@ -157,7 +152,7 @@ def _replay(answers: Answers, method: str, url: str, options: BodyOptions) -> Re
     response = answers.answer(request)
     if response.status >= 400 and options.get("check", True):
         # The stored URL is masked; the mask alone does not mean that the request was redirected.
-        moved = _key(response.url) != _key(request.url)
+        moved = url_key(response.url) != url_key(request.url)
         raise StatusError(request.url, response.status, final_url=response.url if moved else "")
     if options.get("check", True) and (why := answers.blocks.why(response, request.url)):
         raise BlockPageError(request.url, why, status=response.status)
@@ -169,6 +164,19 @@ def _response(exchange: Exchange, status: int) -> Response:
     return Response(url=url, status=status, headers=CIMultiDict(exchange.headers), body=exchange.body)
 
 
-def _key(url: str) -> str:
+def recorded_error(exchange: Exchange, failure: Failure | None) -> WorkerError:
+    """Return the error of an exchange without a response; the recorded `failure` if this exchange caused it."""
+    if failure is not None and failure.message == exchange.error and failure.error_type in _ERRORS:
+        return _ERRORS[failure.error_type](exchange.error, retryable=failure.retryable)
+    return ConnectionFailedError(exchange.error)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first names in words, and how many more there are."""
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return (", ".join(names[:_LISTED]) or "none") + more
+
+
+def url_key(url: str) -> str:
     """Return the canonical URL with secrets masked, as it is stored."""
     return canonical_url(mask_address(url))

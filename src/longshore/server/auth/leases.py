@@ -121,7 +121,7 @@ class LeaseTokens:
         return Lease(job, WorkerId(claims.label, claims.incarnation), 0.0)
 
     def forget(self, tokens: Iterable[str], key_id: str) -> None:
-        """Forget the leases of tokens that have been used. Who sends one again is answered as after a restart."""
+        """Forget the leases of tokens that have been used. If one is sent again, it is read as after a restart."""
         for token in tokens:
             self._remembered.pop((token, key_id), None)
 

@@ -12,6 +12,9 @@ from rich.console import Console
 
 from longshore.clock import Clock, SystemClock
 from longshore.errors import InputFileError
+from longshore.extensions.find import find
+from longshore.extensions.published_code import check_not_pinned
+from longshore.extensions.shared_state import SharedState
 from longshore.handlers.handler import Handler
 from longshore.job import DEFAULT_MAX_ATTEMPTS
 from longshore.queue import Queue
@@ -93,6 +96,7 @@ async def run_here(order: RunOrder) -> tuple[Submission, Worked]:
     Egress.of(settings)
     async with open_or_create(settings) as queue:
         run, resumed = await _run_id(queue, target.run, checkpoint, clock)
+        await check_not_pinned(find(queue, SharedState), run, "work")
         if order.limits is not None:
             await set_limits(queue, run, order.limits)
         attempts = DEFAULT_MAX_ATTEMPTS if handler.retries is None else handler.retries + 1

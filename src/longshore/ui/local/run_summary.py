@@ -114,7 +114,7 @@ class Summary:
             f"[{colour}]{sign}[/{colour}] [bold]{count.completed:,} completed[/bold], "
             f"{count.failed:,} failed"
             + (f", {count.cancelled:,} cancelled" if count.cancelled else "")
-            + f" in {duration(seconds)} ({rate(done_now / seconds)})"
+            + (f" in {duration(seconds)} ({rate(done_now / seconds)})" if done_now else "")
         ]
         if rejects is not None:
             lines.append(f"  [red]{escape(set_aside(rejects.count, rejects.where))}[/red]")
@@ -173,7 +173,9 @@ class Summary:
                 f", {sum(reasons.values()):,} rejected ({one_line(reason_counts(reasons), 80)})" if reasons else ""
             )
             head = "  records  " if not lines else " " * 11
-            lines.append(escape(f"{head}{tally.kept.get(kind, 0):,} {kind}{rejected}"))
+            kept = tally.kept.get(kind, 0)
+            # A kind that a handler names may be any word, so only our own gets a plural.
+            lines.append(escape(f"{head}{counted(kept, kind) if kind == 'record' else f'{kept:,} {kind}'}{rejected}"))
         return lines
 
     async def _replays(self, queue: Queue, groups: list[FailureGroup]) -> list[str]:

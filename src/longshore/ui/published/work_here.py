@@ -49,7 +49,7 @@ def work_here(request: CodeRequest, arguments: Sequence[str]) -> int:
         ready = _ready(request)
         # It was meant for this version. Of the next one, the person is to hear that it is new.
         request = replace(request, accept=None)
-        note(f"Running version {ready.fingerprint[:12]} of the queue's handlers. Ctrl-C finishes its jobs and stops.")
+        note(f"Running version {ready.fingerprint[:12]}. Ctrl-C finishes the jobs under way and stops.")
         end = run_published(ready, request.settings, arguments)
         if end.exit_code < 0:
             raise PublishedCodeError(

@@ -263,7 +263,7 @@ def new_browsers(
     config: KitConfig, limiter: Limiter, proxies: ProxySource | None, tor: Callable[[], Awaitable[str]]
 ) -> Browsers:
     """Return browsers as `config` says, started when first used."""
-    from longshore.scrape.browser import Browsers
+    from longshore.scrape.browser import Browsers, PageRecording
 
     return Browsers(
         cast("Literal['playwright', 'selenium']", config.browser),
@@ -277,6 +277,11 @@ def new_browsers(
         current_proxy=tor if config.tor else None,
         pace=limiter,
         wants_picture=lambda _: config.bundles > 0,
+        record=PageRecording.ALL
+        if config.keep_pages
+        else PageRecording.FAILED
+        if config.bundles
+        else PageRecording.NOTHING,
     )
 
 

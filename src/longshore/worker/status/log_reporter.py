@@ -30,7 +30,7 @@ from longshore.worker.status.counters import WorkerReport
 _LINES_A_SECOND = 20
 _SORTS_SHOWN = 10
 _LOG_AGAIN_SECONDS = 60.0
-_NAMES_SHOWN, _FIELDS_SHOWN, _LONGEST_NAME = 5, 3, 72
+NAMES_SHOWN, _FIELDS_SHOWN, _LONGEST_NAME = 5, 3, 72
 _DERIVED = re.compile("[0-9a-f]{64}")
 """A key that was made of a payload or of a URL."""
 _FIRST_GAP, _LONGEST_GAP = 10.0, 300.0
@@ -138,7 +138,10 @@ class LogReporter:
             if now < self._no_work_again:
                 return
             self._no_work_again = now + _LOG_AGAIN_SECONDS
-        self._log.info(f"No work available ({', '.join(parts)}); next look in {wait:.1f} s")
+        self._say_no_work(f"No work available ({', '.join(parts)})", wait)
+
+    def _say_no_work(self, sentence: str, wait: float) -> None:
+        self._log.info(f"{sentence}; next look in {wait:.1f} s")
 
     def hosts_closed(self, hosts: frozenset[str]) -> None:
         """Log, when it begins, that jobs may be left only of hosts that take no requests now."""
@@ -318,8 +321,8 @@ def name_of(job: Job) -> str:
 
 def names_of(leases: Sequence[Lease]) -> str:
     """Return the names of the jobs of a claim; of many, the first."""
-    more = f" and {len(leases) - _NAMES_SHOWN:,} more" if len(leases) > _NAMES_SHOWN else ""
-    return ", ".join(name_of(lease.job) for lease in leases[:_NAMES_SHOWN]) + more
+    more = f" and {len(leases) - NAMES_SHOWN:,} more" if len(leases) > NAMES_SHOWN else ""
+    return ", ".join(name_of(lease.job) for lease in leases[:NAMES_SHOWN]) + more
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -165,6 +165,7 @@ def _run_until_done(doing: Coroutine[Any, Any, int], advice: str) -> int:
 async def _copy(here: Settings, there: Settings, run: str | None, *, resume: bool) -> int:
     from longshore.runs.transfer.copy_jobs import copy as copy_jobs
     from longshore.ui.output import write
+    from longshore.ui.published.left_behind import write_code_left
     from longshore.ui.words import counted
 
     async with _both(here, there, run, resume=resume) as (source, target, total):
@@ -176,6 +177,7 @@ async def _copy(here: Settings, there: Settings, run: str | None, *, resume: boo
             write(f"{_are(done.held)} held by a worker in {_shown(here)}, and pending in the copy.")
         await _write_states(target, run)
         await _write_records_left(source, target, run, here)
+        await write_code_left(source, run, _shown(here), _shown(there))
     return 0
 
 
@@ -183,6 +185,7 @@ async def _move(here: Settings, there: Settings, run: str | None, *, resume: boo
     from longshore.clock import SystemClock
     from longshore.runs.transfer.move_jobs import Move
     from longshore.ui.output import write
+    from longshore.ui.published.left_behind import write_code_left
     from longshore.ui.words import counted
     from longshore.wrappers.worker_queue import WorkerQueue
 
@@ -194,6 +197,7 @@ async def _move(here: Settings, there: Settings, run: str | None, *, resume: boo
             done = await Move(mover, target, run, route=route).carry_out(progress)
         write(f"{counted(done.moved, 'job')} moved to {_shown(there)}.")
         await _write_states(target, run)
+        await write_code_left(source, run, _shown(here), _shown(there))
         waiting = await _write_paused(source, run, here)
     left = done.left
     if left.claimed:

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from longshore.handlers.handler import Handler
     from longshore.runs.records.kept_pages import KeptPages
     from longshore.runs.records.reparse import ReparseResult
+    from longshore.scrape.browser.find_browser import Kind
     from longshore.scrape.records import RecordSink
     from longshore.settings import Settings
 
@@ -64,7 +65,9 @@ async def _reparse(settings: Settings, run: str, handlers: dict[str, Handler], v
     from longshore.extensions.traces import KeepsTraces
     from longshore.runs.open_queue import counts_of, open_existing
     from longshore.runs.records.reparse import reparse as reparse_run
+    from longshore.scrape.browser.offline import OfflineBrowsers
 
+    browsers = OfflineBrowsers(cast("Kind", settings.browser))
     async with open_existing(settings) as queue:
         await counts_of(queue, run, settings)
         extension = find(queue, KeepsTraces)
@@ -73,9 +76,10 @@ async def _reparse(settings: Settings, run: str, handlers: dict[str, Handler], v
         records, revised = await _sinks(settings, keeper)
         try:
             return await reparse_run(
-                queue, run, handlers, pages, records, revised, lease=settings.lease, version=version
+                queue, run, handlers, pages, records, revised, browsers, lease=settings.lease, version=version
             )
         finally:
+            await browsers.close()
             await records.close()
             await revised.close()
 

@@ -6,14 +6,16 @@ import asyncio
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from longshore.cli import options
 
 if TYPE_CHECKING:
+    from longshore.handlers.handler import Handler
     from longshore.handlers.offline_run import OfflineAttempt
+    from longshore.scrape.browser.find_browser import Kind
     from longshore.scrape.capture.exchange import Exchange
     from longshore.scrape.capture.failure_bundles import FailureBundle
     from longshore.settings import Settings
@@ -39,7 +41,6 @@ def replay(
     now, and 1 if it fails.
     """
     from longshore.handlers.load import load_handlers
-    from longshore.handlers.offline_run import run_offline
     from longshore.observe.logs import configure
     from longshore.runs.local.choose_handler import check_kinds
     from longshore.settings import export_dotenv, resolve
@@ -53,14 +54,25 @@ def replay(
     check_kinds(frozenset({kept.job.kind}), frozenset(handlers), file)
     # Standard output is for the result, so what the handler prints goes to standard error.
     with redirect_stdout(sys.stderr):
-        attempt = asyncio.run(
-            run_offline(handlers[kept.job.kind], kept.job, exchanges, f"bundle {bundle.name}", kept.failure)
-        )
+        attempt = asyncio.run(_attempt(settings, handlers[kept.job.kind], bundle.name, kept, exchanges))
     if json:
         write_json(_whole(kept, attempt))
     else:
         _print(bundle, kept, attempt)
     return 0 if attempt.signature is None else 1
+
+
+async def _attempt(
+    settings: Settings, handler: Handler, name: str, kept: FailureBundle, exchanges: list[Exchange]
+) -> OfflineAttempt:
+    from longshore.handlers.offline_run import run_offline
+    from longshore.scrape.browser.offline import OfflineBrowsers
+
+    browsers = OfflineBrowsers(cast("Kind", settings.browser))
+    try:
+        return await run_offline(handler, kept.job, exchanges, f"bundle {name}", kept.failure, browsers)
+    finally:
+        await browsers.close()
 
 
 async def _read(settings: Settings, bundle: Path, *, is_name: bool) -> tuple[FailureBundle, list[Exchange]]:

@@ -79,8 +79,8 @@ def _show(known: dict[str, HostRate], now: float) -> None:
             (
                 name,
                 # The rate in use: robots.txt may ask for less than the learned rate.
-                f"{min(it.rate, 1 / it.crawl_delay) if it.crawl_delay else it.rate:.3g}/s",
-                f"{it.ceiling:.3g}/s" if it.ceiling else "",
+                _per_second(min(it.rate, 1 / it.crawl_delay) if it.crawl_delay else it.rate),
+                _per_second(it.ceiling) if it.ceiling else "",
                 f"{it.answers:,}",
                 f"{it.refusals:,}",
                 refused,
@@ -95,3 +95,7 @@ def _show(known: dict[str, HostRate], now: float) -> None:
         for row in rows:
             if row[6]:
                 write(f"{row[0]} is closed until {row[6]}: {row[7]}.")
+
+
+def _per_second(rate: float) -> str:
+    return f"{rate:,.0f}/s" if rate >= 100 else f"{rate:.3g}/s"

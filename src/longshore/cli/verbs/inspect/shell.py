@@ -75,13 +75,14 @@ def _live(settings: Settings, url: str | None, *, browser: bool) -> int:
 
 
 def _kept(exchanges: list[Exchange], name: str, names: dict[str, Any]) -> int:
+    from longshore.extensions.traces import ExchangeKind
     from longshore.scrape.http.offline import Answers, OfflineSyncHttp
     from longshore.scrape.http.response import Response
 
     pages = [
         Response(url=each.final_url or each.url, status=each.status, headers=dict(each.headers), body=each.body)
         for each in exchanges
-        if each.status is not None
+        if each.status is not None and each.kind in (ExchangeKind.HTTP, ExchangeKind.DOCUMENT)
     ]
     http = OfflineSyncHttp(Answers(exchanges, name))
     page = pages[-1] if pages else None
@@ -172,5 +173,5 @@ def _banner(names: dict[str, Any]) -> str:
         lines.append("kit     kit.http, kit.browser, kit.emit")
     if names.get("failure") is not None:
         lines.append(f"failure {names['failure'].message}")
-    lines.append('try     page.css("h1"), page.text_of("title"), page.links(), page.json_ld(), view(page)')
-    return printable("\n".join(lines)) + "\nCtrl-D ends."
+    lines.append('try     page.css("h1"), page.links(), page.json_ld(), page.form(), view(page)')
+    return "\n".join([*map(printable, lines), "Ctrl-D ends."])

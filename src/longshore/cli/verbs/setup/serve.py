@@ -83,11 +83,12 @@ def serve(
         else:
             write("A worker needs a key of its own: longshore keys add NAME --scope work. Then, on its machine:")
             write(f"  LONGSHORE_API_KEY=… longshore work HANDLERS.py --queue {url}/api")
+            write("  (without HANDLERS.py if this queue carries them: longshore publish HANDLERS.py)")
         if listening.scheme == "http" and not listening.is_local:
             note("Without TLS everyone on the network can read the keys: give --tls-certificate and --tls-key.")
         sys.stdout.flush()  # programs that start a server wait for these lines
 
-    # What was imported stays. Requests leave no reference cycles, so frequent garbage collections find nothing.
+    # Imported modules stay, and requests leave no reference cycles: frequent garbage collections find nothing.
     gc.freeze()
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     with asyncio.Runner(loop_factory=event_loop) as runner:

@@ -137,7 +137,10 @@ async def _publish(settings: Settings, ready: Published, *, json: bool) -> int:
     files = counted(len(ready.code.files), "file")
     write(f"Published {files} ({size_words(ready.code.size)}) as version {version.short}.")
     write(f"Fingerprint: {version.fingerprint}")
-    note(f"Workers need only this: {program()} work --queue {mask_url(settings.queue)}")
+    local = "" if settings.queue.startswith(("http", "git+http", "git+ssh", "postgres")) else " on this machine"
+    note(f"Workers{local} need only this: {program()} work --queue {mask_url(settings.queue)}")
+    if settings.queue.startswith("sqlite"):
+        note("Other machines need a server in between: longshore serve")
     note("Tell them the fingerprint on another way than through the queue, so that they can compare it.")
     return 0
 

@@ -1,0 +1,1 @@
+"""A reader for the pages of each register: its layouts, encodings, numbers and dates."""
