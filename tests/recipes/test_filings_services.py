@@ -212,17 +212,18 @@ def test_workers_wait_for_the_model_at_the_same_time(
 ) -> None:
     if workers > 2 and not long:
         pytest.skip("the long form: --long")
-    # No question is answered before as many wait as there are workers, so fewer would wait forever.
+    # No question is answered before as many wait as there are workers, or a minute has passed.
     server = adapter({}, "--model", MODEL, "--together", str(workers))
     replica = FilingsReplica(*QUICK)
     settings = {"USE_AI_EXTRACTION": "true", "OLLAMA_BASE_URL": server.url, "OLLAMA_MODEL": "small"}
     folder = FilingsFolder(tmp_path / "here", replica, **settings)
     try:
-        jobs(replica.url, 2 * workers, folder.folder / "jobs.jsonl")
+        jobs(replica.url, 4 * workers, folder.folder / "jobs.jsonl")
         folder.run("longshore", "submit", "filing", "--jobs-file", "jobs.jsonl", "--run", "speed")
         folder.finish(folder.start("filings.worker", "--until-done", "--workers", str(workers)))
-        assert folder.counts("speed") == {"claimed": 0, "completed": 2 * workers, "failed": 0, "pending": 0}
-        assert server.asked() == 2 * workers
+        assert folder.counts("speed") == {"claimed": 0, "completed": 4 * workers, "failed": 0, "pending": 0}
+        assert server.asked() == 4 * workers
+        assert server.met()
     finally:
         folder.kill_all()
         replica.stop()

@@ -397,7 +397,8 @@ class TestProducts:
         tracemalloc.start()
         try:
             assert sum(1 for _ in source.entries()) == 100_000
-            assert tracemalloc.get_traced_memory()[1] < 200_000
+            # All at once would be some 30 MB. What other threads of the test process allocate meanwhile counts, too.
+            assert tracemalloc.get_traced_memory()[1] < 1_000_000
         finally:
             tracemalloc.stop()
 

@@ -40,6 +40,11 @@ class OllamaAdapter:
         with urllib.request.urlopen(f"{self.url}/asked") as answer:
             return int(json.loads(answer.read())["asked"])
 
+    def met(self) -> bool:
+        """Return whether as many questions as `--together` says have waited at the same time."""
+        with urllib.request.urlopen(f"{self.url}/asked") as answer:
+            return bool(json.loads(answer.read())["met"])
+
     def stop(self) -> None:
         self._process.kill()
         self._process.communicate()

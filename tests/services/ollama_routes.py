@@ -3,8 +3,8 @@
     python ollama_routes.py PORT --answers FILE     a JSON object: a word -> the answer to a question that has the word
     python ollama_routes.py PORT --gguf             the model of `model.lock`, which this Python must have
 
-A scripted answer takes `--seconds`. Models must be pulled first. With `--together N` questions are answered when N of
-them wait at the same time.
+A scripted answer takes `--seconds`. Models must be pulled first. With `--together N` questions wait until N of
+them have waited at the same time, but no longer than a minute each.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ class Adapter(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     answer: Callable[[Question], str]
-    together: threading.Barrier | None = None
+    together = 0
+    waiting: ClassVar[list[int]] = []
+    met = threading.Event()
     models: ClassVar[set[str]] = set()
     asked = 0
 
@@ -35,7 +37,7 @@ class Adapter(BaseHTTPRequestHandler):
         if self.path == "/api/tags":
             self._send({"models": [{"name": each, "model": each} for each in sorted(self.models)]})
         elif self.path == "/asked":
-            self._send({"asked": Adapter.asked})
+            self._send({"asked": Adapter.asked, "met": Adapter.met.is_set()})
         else:
             self._send({"error": "not found"}, 404)
 
@@ -71,12 +73,12 @@ class Adapter(BaseHTTPRequestHandler):
             self._send({"error": f"model '{model}' not found"}, 404)
             return
         Adapter.asked += 1
-        if self.together is not None:
-            try:
-                self.together.wait(timeout=120)
-            except threading.BrokenBarrierError:
-                self._send({"error": "the other questions never came"}, 500)
-                return
+        if self.together:
+            self.waiting.append(1)
+            if len(self.waiting) >= self.together:
+                self.met.set()
+            self.met.wait(timeout=60)
+            self.waiting.pop()
         content = type(self).answer(body)
         self._send({"model": model, "message": {"role": "assistant", "content": content}, "done": True})
 
@@ -135,11 +137,11 @@ def main() -> None:
     options.add_argument("--answers")
     options.add_argument("--gguf", action="store_true")
     options.add_argument("--seconds", type=float, default=0.0)
-    options.add_argument("--together", type=int, help="answer only when this many questions wait at the same time")
+    options.add_argument("--together", type=int, default=0, help="questions that must wait at the same time")
     options.add_argument("--model", action="append", default=[], help="is there from the beginning")
     given = options.parse_args()
     Adapter.models.update(given.model)
-    Adapter.together = None if given.together is None else threading.Barrier(given.together)
+    Adapter.together = given.together
     Adapter.answer = staticmethod(of_model() if given.gguf else scripted(given.answers, given.seconds))
     server = ThreadingHTTPServer(("127.0.0.1", given.port), Adapter)
     server.daemon_threads = True

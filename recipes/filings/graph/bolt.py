@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from neo4j import Driver, ManagedTransaction
 
 _T = TypeVar("_T")
-_CONFLICT = re.compile(r"concurrent|conflict|deadlock|locked|duplicated? key|already exists", re.IGNORECASE)
+_CONFLICT = re.compile(
+    r"concurrent|conflict|deadlock|locked|duplicated? key|already exists|(?:record|node|entity) \S+ not found",
+    re.IGNORECASE,
+)
 _TRIES = 8
 
 

@@ -106,9 +106,9 @@ async def test_a_page_that_hangs_after_it_loaded_is_noticed_too(
     monkeypatch.setattr("longshore.scrape.browser.page._GRACE_SECONDS", 0.0)
     browsers = make_browsers(timeout=timedelta(seconds=5))
     async with browsers.page() as page:
-        await page.open(f"{site.url}/spins-later")
         with pytest.raises(TimedOutError, match="the browser hangs"):
-            # The page begins its endless loop during one of these reads.
+            # The page begins its endless loop during one of these reads; `open` looks whether it is a block page.
+            await page.open(f"{site.url}/spins-later")
             while True:
                 await page.html()
     async with browsers.page() as page:

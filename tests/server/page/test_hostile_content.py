@@ -9,7 +9,8 @@ from selectolax.lexbor import LexborHTMLParser as HTMLParser
 from tests.server.page.conftest import Visitor
 
 from longshore.errors import Failure
-from longshore.extensions.presence import WorkerInfo
+from longshore.extensions.find import require
+from longshore.extensions.presence import WorkerInfo, WorkerRegistry
 from longshore.job import new_job
 from longshore.lease import Want, WorkerId
 from longshore.outcome import Completed, Failed, Settlement
@@ -36,7 +37,9 @@ async def _scene(visitor: Visitor) -> dict[str, str]:
     jobs = [new_job(EVIL, {"url": url, EVIL: EVIL}, run=EVIL, partition=EVIL, host=EVIL) for url in urls]
     await queue.submit(jobs)
     worker = WorkerId(EVIL, EVIL)
-    await queue.register(worker, LEASE, WorkerInfo(machine=EVIL, kinds=(EVIL,)))  # type: ignore[attr-defined]
+    await require(queue, WorkerRegistry, "lacks presence").register(
+        worker, LEASE, WorkerInfo(machine=EVIL, kinds=(EVIL,))
+    )
     first, second, _ = await queue.claim(Want(worker=worker, limit=3, lease=LEASE))
     failure = Failure(EVIL, EVIL, EVIL, retryable=False, traceback=EVIL, handler_version=EVIL)
     await queue.settle([Settlement(first, Failed(failure), 1.0), Settlement(second, Completed({EVIL: EVIL}), 1.0)])
