@@ -53,16 +53,7 @@ def test_the_burst_of_a_host_is_learned_with_its_ceiling() -> None:
 
 def on_a_probe(used: float, spent: float, rate: float) -> HostRate:
     return msgspec.structs.replace(
-        unknown(NOW, RatePolicy()),
-        rate=rate,
-        overshot=30.0,
-        ceiling=10.0,
-        width=0.1,
-        used=used,
-        spent=spent,
-        next=NOW,
-        through=int(used),
-        through_since=NOW - spent,
+        unknown(NOW, RatePolicy()), rate=rate, overshot=30.0, ceiling=10.0, width=0.1, used=used, spent=spent, next=NOW
     )
 
 
@@ -78,9 +69,7 @@ def test_a_host_that_allows_no_burst_allows_the_rate_at_which_it_refused() -> No
 
 
 def test_the_better_a_ceiling_is_known_the_flatter_is_the_next_probe() -> None:
-    widths = [
-        fold(on_a_probe(used, used / 12, rate=13.2), refused(), NOW, RatePolicy()).width for used in (12, 14, 200)
-    ]
+    widths = [fold(on_a_probe(used, used / 12, rate=13.2), refused(), NOW, RatePolicy()).width for used in (7, 12, 200)]
     assert widths == sorted(widths, reverse=True)
     assert widths[0] > widths[-1]
 
@@ -100,62 +89,9 @@ def test_a_ceiling_that_was_stored_before_there_were_probes_is_ignored() -> None
 
 
 def test_what_is_refused_before_there_is_anything_to_count_measures_nothing() -> None:
-    known = msgspec.structs.replace(on_a_probe(used=2, spent=0.2, rate=9.0), ceiling=0.0)
+    known = on_a_probe(used=2, spent=0.2, rate=9.0)
     again = fold(known, refused(), NOW, RatePolicy())
     assert (again.rate, again.ceiling, again.refused) == (known.rate, known.ceiling, 1)
-
-
-def test_a_refusal_far_below_the_limit_that_stands_alone_leaves_the_rate() -> None:
-    known = on_a_probe(used=40, spent=5.0, rate=8.0)
-    alone = fold(known, refused(), NOW, RatePolicy())
-    assert alone.rate == known.rate
-    assert alone.ceiling == pytest.approx(known.ceiling, rel=0.05)
-
-
-def test_a_second_refusal_soon_after_it_lowers_the_rate_to_what_came_through() -> None:
-    alone = fold(on_a_probe(used=40, spent=5.0, rate=8.0), refused(), NOW, RatePolicy())
-    passed = fold(alone, AnswerCounts(passed=5, passed_sent=NOW + 0.9), NOW + 0.9, RatePolicy())
-    again = fold(passed, refused(sent=NOW + 1), NOW + 1, RatePolicy())
-    assert again.rate == pytest.approx(5.0, rel=0.05)
-    assert again.rate < again.ceiling < alone.ceiling, "it tries to get back"
-
-
-def test_a_host_that_refused_for_long_allows_what_came_through_in_all_of_that_time() -> None:
-    """Sixty in two seconds, and then nothing for eight: a window of ten seconds."""
-    policy = RatePolicy()
-    known = msgspec.structs.replace(on_a_probe(60, 2.0, rate=30.0), in_window=60, window_since=NOW - 2)
-    full = fold(known, refused(sent=NOW), NOW, policy)
-    full = fold(full, refused(sent=full.lowered_at), full.lowered_at, policy)
-    assert full.gap
-    again = fold(full, AnswerCounts(passed=1, passed_sent=NOW + 8), NOW + 8, policy)
-    assert again.ceiling == pytest.approx(6.0, rel=0.05)
-    assert 0.6 * again.ceiling <= again.rate < again.ceiling
-
-
-def test_a_host_that_answers_later_and_later_is_asked_less_though_it_never_refuses() -> None:
-    policy, host_rate, now = RatePolicy(), unknown(NOW, RatePolicy()), NOW
-    rates: list[float] = []
-    for _ in range(400):
-        now += 0.5
-        sent = min(host_rate.rate, 10.0)  # it takes ten a second, and answers late if it is asked for more
-        late = 0.1 * max(host_rate.rate / 10.0, 1.0) ** 3
-        counts = AnswerCounts(passed=max(int(sent / 2), 1), passed_sent=now, seconds=max(int(sent / 2), 1) * late)
-        host_rate = fold(host_rate, counts, now, policy)
-        rates.append(host_rate.rate)
-    assert max(rates) > 10.0, "it was asked for more than it takes"
-    assert 8.0 < sum(rates[200:]) / 200 < 17.0
-    assert max(rates[200:]) < 40.0
-    assert host_rate.refusals == 0
-
-
-def test_a_site_whose_pages_become_slower_for_good_is_not_taken_for_overloaded_for_long() -> None:
-    policy, host_rate, now = RatePolicy(), unknown(NOW, RatePolicy()), NOW
-    for second in range(600):
-        now += 1
-        passed = max(int(host_rate.rate), 1)
-        late = 0.1 if second < 10 else 0.3
-        host_rate = fold(host_rate, AnswerCounts(passed=passed, passed_sent=now, seconds=passed * late), now, policy)
-    assert host_rate.rate > 100
 
 
 def test_a_host_that_answers_429_to_everything_is_asked_at_growing_gaps() -> None:
@@ -218,12 +154,12 @@ def test_requests_that_were_on_their_way_do_not_lower_the_rate_again() -> None:
     assert twice.refusals == 2
 
 
-def test_a_forbidden_page_that_stands_alone_changes_neither_rate_nor_ceiling() -> None:
-    known = msgspec.structs.replace(on_a_probe(used=40, spent=5.0, rate=9.9), ceiling=10.0)
+def test_a_forbidden_page_halves_the_rate_and_leaves_the_ceiling() -> None:
+    known = msgspec.structs.replace(unknown(NOW, RatePolicy()), rate=8.0, ceiling=9.0)
     answers = AnswerCounts()
     answers.refuse_one(403, NOW)
-    after = fold(known, answers, NOW, RatePolicy())
-    assert (after.rate, after.ceiling) == (9.9, 10.0)
+    lowered = fold(known, answers, NOW, RatePolicy())
+    assert (lowered.rate, lowered.ceiling) == (4.0, 9.0)
 
 
 @pytest.mark.parametrize("status", [429, 503])

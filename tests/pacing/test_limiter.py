@@ -20,20 +20,17 @@ SOME = [*((rate, burst) for rate in (1, 3, 10) for burst in (1, 5, 20)), (30, 1)
 ALL = [(rate, burst) for rate in (1, 2, 3, 5, 10, 20, 30, 50, 100) for burst in (1, 2, 5, 10, 20)]
 """What a site allows: requests a second, and at once; in the long form, all of these."""
 MISSED = {
-    (1, 1, 2): "6 answers are refusals, and 3 are allowed",
-    (1, 1, 20): "4 answers are refusals, and 3 are allowed",
-    (1, 2, 2): "7 answers are refusals, and 4.8 are allowed",
-    (1, 2, 5): "5 answers are refusals, and 4.9 are allowed",
-    (1, 2, 20): "5 answers are refusals, and 4.98 are allowed",
-    (4, 1, 2): "6 answers are refusals, and 3.6 are allowed",
-    (4, 1, 5): "5 answers are refusals, and 3.6 are allowed",
-    (4, 1, 10): "4 answers are refusals, and 3.7 are allowed",
-    (4, 1, 20): "6 answers are refusals, and 3.9 are allowed",
-    (4, 2, 5): "8 answers are refusals, and 7.3 are allowed",
-    (4, 2, 1): "0.92 of the rate is used, and 0.95 is the goal",
+    (1, 1, 2): "4 of 240 answers are refusals, and 3 are allowed",
+    (1, 2, 2): "5 of 473 answers are refusals, and 1 % are 4.7",
+    (1, 2, 5): "6 of 482 answers are refusals, and 1 % are 4.8",
+    (1, 2, 20): "5 of 499 answers are refusals, and 1 % are 4.99",
+    (1, 3, 10): "8 of 723 answers are refusals, and 1 % are 7.2",
+    (4, 1, 2): "4 of 239 answers are refusals, and 1.5 % are 3.6",
+    (4, 1, 10): "4 of 247 answers are refusals, and 1.5 % are 3.7",
+    (4, 1, 20): "4 of 260 answers are refusals, and 1.5 % are 3.9",
 }
-"""Where the figures are not met, by processes, rate and burst: a few refusals too many where there are few answers.
-What is used of the rate is above 0.97 in all of these but the last."""
+"""Where the figures are not met, by processes, rate and burst: a refusal too many where there are few answers. What is
+used of the rate is above 0.98 in all of them."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

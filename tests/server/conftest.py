@@ -125,8 +125,10 @@ async def serving(queue: Queue, clock: Clock, folder: Path, *, read_only: bool =
         )
     )
     running = asyncio.create_task(server.serve(sockets=[listening]))
-    async with aiohttp.ClientSession() as session:
-        yield Api(f"http://127.0.0.1:{listening.getsockname()[1]}/api/v1", served, session)
+    try:
+        async with aiohttp.ClientSession() as session:
+            yield Api(f"http://127.0.0.1:{listening.getsockname()[1]}/api/v1", served, session)
+    finally:
         served.closing.set()
-    server.should_exit = True
-    await running
+        server.should_exit = True
+        await running

@@ -244,7 +244,7 @@ class HostGate:
         elif not self._rate_limited:
             used = max(used, self._usual_use)
         missing = max(len(self._waiters), used) - len(reserved.slots)
-        return min(missing, math.ceil(reserved.share * reserved.lead / reserved.interval)) if missing > 0 else 0
+        return min(missing, math.ceil(reserved.lead / reserved.interval)) if missing > 0 else 0
 
     # The dispatcher: a task that reserves slots and releases waiters, while there is something to do
 
@@ -310,7 +310,7 @@ class HostGate:
         slots, lead = self._reserved.slots, self._reserved.lead
         low = bool(self._waiters) or self._runs_low()
         if low and self._wanted_slots() and not (slots and slots[0] > now + lead / 2):
-            return self._reserved.open_from() - now <= self._reserved.own_lead() + EARLY_SECONDS
+            return self._reserved.open_from() - now <= lead + EARLY_SECONDS
         return bool(self._answers) and not self._waiters and now >= self._active_at + _FLUSH_SECONDS
 
     def _next_look(self, now: float) -> float:
@@ -322,7 +322,7 @@ class HostGate:
             if reserved.slots:
                 looks.append(max(reserved.slots[0], self._not_closer_than()))
             else:
-                looks.append(reserved.open_from() - reserved.own_lead())
+                looks.append(reserved.open_from() - reserved.lead)
         return max(min(looks), self._not_before if self._not_before > now else -math.inf)
 
     async def _sleep_until(self, instant: float) -> None:

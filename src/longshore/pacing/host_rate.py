@@ -145,17 +145,6 @@ class HostRate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The seconds that these slots cover."""
     refused: int = 0
     """How many of these slots were refused, too early to be a measurement."""
-    through: int = 0
-    """Good answers since `through_since`, the last refusal, while requests were waiting for the rate."""
-    through_since: float = 0.0
-    in_window: int = 0
-    """The same since `window_since`, when the host last began to accept."""
-    window_since: float = 0.0
-    latency: float = 0.0
-    """Of the last answers, in seconds; 0 before the first."""
-    usual_latency: float = 0.0
-    tempo: float = 0.0
-    """Good answers a second during the last seconds."""
     grown_at: float
     lowered_at: float = 0.0
     """From this instant on, all requests are sent at the rate to which it was last lowered."""

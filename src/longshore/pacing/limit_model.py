@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-ANSWERS_TO_DOUBLE = 3.0
+ANSWERS_TO_DOUBLE = 5.0
 """Answers with which the fast ramp doubles the rate; a doubling takes at least a second."""
 SLOW_FACTOR = 3.0
 """How many times less steep the slow ramp is than the fast one."""
@@ -32,8 +32,6 @@ _SAVED_DURING_PROBE = 1.0
 """Requests that a host may save up in its bucket while a probe is below the limit."""
 _MANY_PER_SECOND = 20.0
 """From this rate on, the length of a probe is fixed in seconds rather than in answers."""
-_DOUBLINGS_BEYOND, _MOST_DOUBLINGS = 4.0, 30.0
-"""How often the part beyond the ceiling doubles in the time that the probe took to reach the ceiling, and at most."""
 _STEPS = 50
 
 
@@ -53,17 +51,9 @@ def slow_ramp_overshoot(final_rate: float, slow_from: float, limit: float) -> fl
     return overshoot(slow_from, limit, 1.0) + slow_part
 
 
-def probe_rate(ceiling: float, width: float, passed: float) -> float:
-    """Return the rate of a probe after `passed` answers; it starts below the ceiling by the share `width` of it.
-
-    As far above the ceiling as it started below, the host allows more than was known: what is beyond doubles then.
-    """
-    return _rate_at(passed / _answers_to_ceiling(ceiling, width) - 1, ceiling, width)
-
-
-def width_of_probe(ceiling: float, seconds: float) -> float:
-    """Return the width of a probe that takes `seconds` to reach the ceiling."""
-    return 4 * _SAVED_DURING_PROBE * max(1.0, ceiling / _MANY_PER_SECOND) / max(ceiling * seconds, 1.0)
+def probe_rate(ceiling: float, width: float, passed: int) -> float:
+    """Return the rate of a probe after `passed` answers; it starts below the ceiling by the share `width` of it."""
+    return ceiling * (1 + width * (passed / _answers_to_ceiling(ceiling, width) - 1) ** 3)
 
 
 def probe_overshoot(final_rate: float, limit: float, ceiling: float, width: float) -> float:
@@ -72,7 +62,7 @@ def probe_overshoot(final_rate: float, limit: float, ceiling: float, width: floa
     if end <= begin:
         return 0.0
     positions = (begin + (end - begin) * (step + 0.5) / _STEPS for step in range(_STEPS))
-    beyond = sum(1 - limit / _rate_at(position, ceiling, width) for position in positions)
+    beyond = sum(1 - limit / (ceiling * (1 + width * position**3)) for position in positions)
     return max(beyond, 0.0) * (end - begin) / _STEPS * _answers_to_ceiling(ceiling, width)
 
 
@@ -105,14 +95,6 @@ def _answers_to_ceiling(ceiling: float, width: float) -> float:
     return 4 * _SAVED_DURING_PROBE / width * max(1.0, ceiling / _MANY_PER_SECOND)
 
 
-def _rate_at(position: float, ceiling: float, width: float) -> float:
-    """Return the rate of a probe at a position: -1 at its start, 0 at the ceiling."""
-    if position <= 1:
-        return ceiling * (1 + width * position**3)
-    return ceiling * (1 + width * 2 ** min(_DOUBLINGS_BEYOND * (position - 1), _MOST_DOUBLINGS))
-
-
 def _position(rate: float, ceiling: float, width: float) -> float:
-    """Return the position at which a probe has this rate."""
-    beyond = (rate / ceiling - 1) / width
-    return math.cbrt(beyond) if beyond <= 1 else 1 + math.log2(beyond) / _DOUBLINGS_BEYOND
+    """Return where on a probe `rate` is: -1 at its start, 0 at the ceiling."""
+    return math.cbrt((rate / ceiling - 1) / width)

@@ -10,18 +10,14 @@ How it is learned
     The rate rises only while requests wait for it: a rate that is not used up teaches nothing.
 
 Refusals
-    429, 503, a block page, and any answer with Retry-After, is a refusal. Requests that were in flight when the rate
-    was lowered do not lower it again.
-
-    Many hosts refuse now and then for no reason, and 403 may forbid a single page. So a refusal far below the limit, or
-    a 403, changes hardly anything if it stands alone. If another follows soon, the limit has fallen: the rate becomes
-    what was let through between the two, and tries to get back to the old ceiling.
+    429, 503, a block page, and any answer with Retry-After, is a refusal. 403 may forbid a single page, so it halves
+    the rate and leaves the ceiling: if that was the cause, the rate is soon back. Requests that were in flight when the
+    rate was lowered do not lower it again; neither does a refusal before there are enough slots to count.
 
 A host that refuses everything
     Its window is full, or it has banned us. Both end by themselves, and neither says that the rate is too high by far.
-    So single requests ask at growing gaps until one is accepted. A window lets through its number in the whole of it:
-    if the host refused for long, the limit is what came through since it accepted last, divided by all of that time.
-    If it refused for a short time, the rate is about right, and the next probe takes many times as long.
+    So the rate is lowered once, and single requests ask at growing gaps until one is accepted. The time for which the
+    host refused counts in the next measurement: a window lets through its number in the whole of it.
 """
 
 from __future__ import annotations
@@ -32,7 +28,6 @@ import msgspec
 
 from longshore.pacing.contract import refusal_in_words
 from longshore.pacing.host_rate import WIDEST, AnswerCounts, HostRate, RatePolicy, allows_bursts
-from longshore.pacing.latency_learning import asked_less, is_late, is_overloaded, timed
 from longshore.pacing.limit_model import (
     ANSWERS_TO_DOUBLE,
     SLOW_FACTOR,
@@ -43,7 +38,6 @@ from longshore.pacing.limit_model import (
     probe_overshoot,
     probe_rate,
     slow_ramp_overshoot,
-    width_of_probe,
 )
 
 _OUTDATED_FACTOR = 2.0
@@ -68,15 +62,6 @@ _CLEARING_SECONDS = 0.1
 """For this long no slots are handed out after slots became void: in most cases the other processes know by then."""
 _VOID_BELOW = 0.8
 """If the rate falls below this share of the old one, the slots reserved at the old rate become void."""
-_SOON = 12
-"""With at least this many good answers before it, a refusal below the limit may be an accident; with fewer, the limit
-has fallen."""
-_ANSWERS_OF_A_WINDOW, _WIDEST_AFTER_A_WINDOW, _NARROWEST_AFTER_A_WINDOW = 4.0, 0.4, 0.1
-"""The width of the probe after a full window: the first divided by the answers it let through, within the others."""
-_LONGEST_WINDOW = 100.0
-"""A host that refuses for longer has banned us, or has a quota: the rest of that time says nothing about its rate."""
-_PROBE_SILENCES, _NARROWEST_AFTER_SILENCE = 10.0, 0.005
-"""A probe that ended in silence is followed by one that takes this many times as long, but not narrower than that."""
 _CLOSED_GAP = 2.0
 """A host with a longer gap counts as closed, so that workers take other jobs."""
 
@@ -94,11 +79,7 @@ def fold(state: HostRate, answers: AnswerCounts, now: float, policy: RatePolicy)
     if answers.passed:
         if state.gap and answers.passed_sent >= state.lowered_at:
             state = _accepts_again(state, answers.passed_sent, now)
-        state = timed(state, answers, now)
-        if is_overloaded(state, answers):
-            state = asked_less(state, now, policy)
-        else:
-            state = _raised(state, answers.passed, now, policy)
+        state = _raised(state, answers.passed, now, policy)
     if answers.refused:
         state = msgspec.structs.replace(state, last_refusal=now, last_status=answers.status)
         if answers.sent >= state.lowered_at:
@@ -116,7 +97,7 @@ def fold(state: HostRate, answers: AnswerCounts, now: float, policy: RatePolicy)
 
 def _raised(state: HostRate, passed: int, now: float, policy: RatePolicy) -> HostRate:
     rate, overshot = state.rate, state.overshot
-    countable = passed if state.pressed and not is_late(state) else 0
+    countable = passed if state.pressed else 0
     doublings = min(max(now - state.grown_at, 0.0), countable / ANSWERS_TO_DOUBLE)
     if state.ceiling:
         goal = probe_rate(state.ceiling, state.width, state.passed + countable)
@@ -131,10 +112,6 @@ def _raised(state: HostRate, passed: int, now: float, policy: RatePolicy) -> Hos
         rate=min(max(rate, policy.slowest), policy.fastest),
         overshot=overshot,
         passed=state.passed + countable,
-        through=state.through + passed if state.pressed else 0,
-        through_since=(state.through_since or now) if state.pressed else now,
-        in_window=state.in_window + passed if state.pressed else 0,
-        window_since=(state.window_since or now) if state.pressed else now,
         grown_at=now,
         rounds=0,
     )
@@ -146,46 +123,13 @@ def _raised(state: HostRate, passed: int, now: float, policy: RatePolicy) -> Hos
 def _lowered(state: HostRate, answers: AnswerCounts, now: float, policy: RatePolicy) -> HostRate:
     if state.rounds:
         return _refuses_everything(state, answers, now)
-    rate, used, _, _ = _count_slots(state, answers)
-    through, seconds = state.through, max(now - state.through_since, 1e-3)
-    state = msgspec.structs.replace(state, through=0, through_since=now)
-    far_below = state.ceiling > 0 and rate < (1 - _NARROWEST) * state.ceiling
-    if through >= _SOON and (far_below or not answers.hard):
-        lowered = _stands_alone(state, answers, far_below)
-    elif state.ceiling and through < _SOON:
-        lowered = _new_ramp(state, _followed(state, rate, through / seconds), answers, now, policy)
-    elif state.overshot and used < _TOO_FEW:
+    if not answers.hard:
+        lowered = _slowed_to(state, state.rate / 2, now, policy)
+    elif state.overshot and _count_slots(state, answers)[1] < _TOO_FEW:
         lowered = msgspec.structs.replace(state, refused=state.refused + answers.refused)
     else:
         lowered = _new_ramp(state, _measured(state, answers), answers, now, policy)
-    lowered = msgspec.structs.replace(lowered, rounds=1, refusing_since=now)
-    if answers.closed_until > now + _CLOSED_GAP:
-        # How long the host takes no requests is known: a single request asks then.
-        lowered = msgspec.structs.replace(lowered, gap=answers.closed_until - now)
-    return lowered
-
-
-def _stands_alone(state: HostRate, answers: AnswerCounts, far_below: bool) -> HostRate:
-    """Return the state after a refusal that is no measurement. The rate stays: if the limit fell, another follows."""
-    return msgspec.structs.replace(
-        state,
-        ceiling=(_BELOW_REFUSED if far_below else 1.0) * state.ceiling,
-        since=answers.sent,
-        used=_count_slots(state, answers)[3],
-        spent=max(state.next - answers.sent, 0.0),
-        refused=0,
-    )
-
-
-def _followed(state: HostRate, rate: float, through: float) -> HostRate:
-    """Return the state after a refusal soon after another: the rate becomes what is let through, and may rise again.
-
-    The limit has fallen, or a window is full, and lets through what it let through one window ago.
-    """
-    begin = min(max(through, rate / 2), _BELOW_REFUSED * rate)
-    ceiling = (state.ceiling + begin) / 2
-    width = max(1 - begin / ceiling, _NARROWEST)
-    return msgspec.structs.replace(state, rate=begin, ceiling=ceiling, width=width, passed=0, refused=0)
+    return msgspec.structs.replace(lowered, rounds=1, refusing_since=now)
 
 
 def _refuses_everything(state: HostRate, answers: AnswerCounts, now: float) -> HostRate:
@@ -206,39 +150,29 @@ def _refuses_everything(state: HostRate, answers: AnswerCounts, now: float) -> H
 
 
 def _accepts_again(state: HostRate, sent: float, now: float) -> HostRate:
-    """Return the state for a host that accepted a single request after it refused everything."""
-    silence, active = now - state.refusing_since, state.refusing_since - state.window_since
-    rate, ceiling, width, passed, spent = state.rate, state.ceiling, state.width, state.passed, max(now - sent, 0.0)
-    if state.in_window >= _SOON and silence > active / 2:
-        # On average half of the last gap came after the host had begun to accept; the next would be twice as long.
-        whole = active + min(silence - state.gap / 4, _LONGEST_WINDOW)
-        limit = state.in_window / whole
-        wide = _ANSWERS_OF_A_WINDOW / state.in_window
-        wide = min(max(wide, _NARROWEST_AFTER_A_WINDOW), _WIDEST_AFTER_A_WINDOW)
-        if (1 - wide) * limit < rate:
-            rate, ceiling, width, passed = (1 - wide) * limit, limit, wide, 0
-    elif ceiling:
-        long = width_of_probe(ceiling, _PROBE_SILENCES * silence)
-        width = max(min(width, long), _NARROWEST_AFTER_SILENCE)
-        rate, passed, spent = min(rate, (1 - width) * ceiling), 0, silence
+    """Return the state for a host that accepted a single request. The time for which it refused is part of the ramp."""
     return msgspec.structs.replace(
         state,
-        rate=rate,
-        ceiling=ceiling,
-        overshot=state.overshot or state.rate,
-        width=width,
-        passed=passed,
         gap=0.0,
         closed_until=min(state.closed_until, now),
-        next=max(now, sent + 1 / rate),
+        next=max(now, sent + 1 / state.rate),
         used=1.0,
-        spent=spent,
-        refused=0,
+        spent=now - state.refusing_since,
         since=sent,
         lowered_at=now,
         grown_at=now,
-        in_window=1,
-        window_since=now,
+    )
+
+
+def _slowed_to(state: HostRate, rate: float, now: float, policy: RatePolicy) -> HostRate:
+    rate = max(rate, policy.slowest)
+    return msgspec.structs.replace(
+        state,
+        rate=rate,
+        next=max(state.next, now + max(1 / rate, state.crawl_delay)),
+        lowered_at=max(state.next, now) + _GRACE_SECONDS,
+        voided_at=now,
+        grown_at=now,
     )
 
 
@@ -253,7 +187,6 @@ def _new_ramp(state: HostRate, learned: HostRate, answers: AnswerCounts, now: fl
         spent=max(state.next - answers.sent, 0.0),
         lowered_at=max(state.next, now) + _GRACE_SECONDS,
         grown_at=now,
-        latency=state.usual_latency,
     )
     if rate >= _VOID_BELOW * state.rate and allows_bursts(learned):
         return begun
@@ -318,11 +251,4 @@ def _closed(state: HostRate, until: float, why: str, now: float) -> HostRate:
     if until <= max(state.closed_until, now):
         return state
     # Slots that are reserved already would be used while the host is closed.
-    return msgspec.structs.replace(
-        state,
-        closed_until=until,
-        why=why,
-        next=max(state.next, until),
-        voided_at=now,
-        spent=state.spent + max(until - max(now, state.next), 0.0),
-    )
+    return msgspec.structs.replace(state, closed_until=until, why=why, next=max(state.next, until), voided_at=now)

@@ -36,10 +36,7 @@ _LATE_INTERVALS = 3
 """A slot that was missed by the longer of the two is lost: many late requests at once would be a burst."""
 _READ_SECONDS = 10.0
 """After this long the shared time is read again."""
-_SHARE_SECONDS, _SHARE_SLOTS = 2.0, 16
-"""The share of this process is measured over at least this many seconds, and slots of all processes."""
-_LEAST_LEAD, _LONG_AGO = 0.5, 1.5
-"""The least share of the lead, for a process that had the last slot; and after how many turns it reserves with all."""
+_SHARE_SECONDS = 2.0
 _SET_BACK_SECONDS = 30.0
 """A first free slot is later by this much than any process reserves: the clock was set back since it was written."""
 
@@ -68,8 +65,6 @@ class ReservedSlots:
         self._read_at = -math.inf
         self._read_first = True
         self._own_slots, self._all_slots, self._share_at = 0, 0, -math.inf
-        self._last_slot = -math.inf
-        """The last slot that was reserved, by the clock that the processes share."""
         self._closed_until = -math.inf
         """Until when an answer closed the host, as an instant of the local clock: the store may not know it yet."""
         self._why = ""
@@ -102,16 +97,6 @@ class ReservedSlots:
         stored = -math.inf if known is None else max(known.next, known.closed_until) - self._offset
         return max(stored, self._closed_until)
 
-    def own_lead(self) -> float:
-        """Return how many seconds ahead this process reserves slots: the longer ago its last one is, the earlier.
-
-        So processes take turns, and each sends evenly: a host may limit each client address by itself.
-        """
-        if self.host_rate is None:
-            return self.lead
-        turns = (self.host_rate.next - self._last_slot) * self.share / self.interval
-        return self.lead * (_LEAST_LEAD + (1 - _LEAST_LEAD) * min(turns / _LONG_AGO, 1.0))
-
     def invalidate(self) -> None:
         """Make the next exchange read the store first: the copy here may be out of date."""
         self._read_first = True
@@ -125,7 +110,6 @@ class ReservedSlots:
         instants = await self._compare_and_swap(answers, wanted, waiting_since)
         # An answer may have closed the host during the exchange.
         self.slots.extend(slot for slot in (each - self._offset for each in instants) if slot >= self._closed_until)
-        self._last_slot = max(instants, default=self._last_slot)
         self._update_share(len(instants))
 
     async def _compare_and_swap(
@@ -180,14 +164,12 @@ class ReservedSlots:
         """Measure which share of all reserved slots belongs to this process."""
         self._own_slots += reserved
         now, known = self._clock.monotonic(), self.host_rate
-        if known is None:
+        if known is None or now - self._share_at < _SHARE_SECONDS:
             return
-        if self._share_at == -math.inf:
-            self._own_slots, self._all_slots, self._share_at = 0, known.slots, now
         everyone = known.slots - self._all_slots
-        if now - self._share_at >= _SHARE_SECONDS and everyone >= _SHARE_SLOTS:
-            self.share = min(max(self._own_slots, 1) / everyone, 1.0)
-            self._own_slots, self._all_slots, self._share_at = 0, known.slots, now
+        if self._share_at > -math.inf and everyone > 0:
+            self.share = min(self._own_slots / everyone, 1.0)
+        self._own_slots, self._all_slots, self._share_at = 0, known.slots, now
 
 
 def _after_a_clock_step(known: HostRate, now: float, policy: RatePolicy) -> HostRate:

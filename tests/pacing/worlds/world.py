@@ -20,7 +20,6 @@ from longshore.pacing.host_rate import AnswerCounts
 
 EARLY = 0.0005
 _SHARE_SECONDS = 2.0
-_SHARE_SLOTS = 16
 
 
 class View(NamedTuple):
@@ -156,7 +155,6 @@ class _Process:
         "answers",
         "exchanging",
         "in_flight",
-        "last_slot",
         "last_use",
         "look_at",
         "own_slots",
@@ -179,13 +177,6 @@ class _Process:
         self.view = view
         self.state = state
         self.share, self.share_at, self.own_slots, self.all_slots = 1.0, 0.0, 0, 0
-        self.last_slot = -math.inf
-
-    def lead(self) -> float:
-        """Return how many seconds ahead it asks for slots: those whose last slot was longer ago come first."""
-        view = self.view
-        turn = (view.next_free - self.last_slot) * self.share / view.interval
-        return view.lead * (0.5 + 0.5 * min(turn / 1.5, 1.0))
 
 
 class Simulation:
@@ -252,7 +243,7 @@ class Simulation:
             due = max(slots[0], process.last_use + spacing)
             self._look_later(number, max(due, now) + self._late())
         elif waiting and not process.exchanging:
-            self._look_later(number, max(process.view.next_free - process.lead(), now + 0.001) + self._late())
+            self._look_later(number, max(process.view.next_free - process.view.lead, now + 0.001) + self._late())
 
     def _late(self) -> float:
         return self._chance.expovariate(1.0) * self.world.lateness
@@ -269,9 +260,9 @@ class Simulation:
             return
         view, slots = process.view, process.slots
         wanted = self.world.executors - process.in_flight - len(slots)
-        wanted = max(min(wanted, math.ceil(view.lead / view.interval * process.share)), 0)
+        wanted = max(min(wanted, math.ceil(view.lead / view.interval)), 0)
         low = not (slots and slots[0] > now + view.lead / 2)
-        if not process.write_now and not (wanted and low and view.next_free - now <= process.lead() + EARLY):
+        if not process.write_now and not (wanted and low and view.next_free - now <= view.lead + EARLY):
             return
         answers, process.answers = process.answers, AnswerCounts()
         process.exchanging, process.write_now = True, False
@@ -293,9 +284,7 @@ class Simulation:
             self._shared = state
         else:
             process.state = state
-        if state is not known or instants:
-            view = pace.view(state)
-        self._push(now + trip / 2, 4, number, (instants, view))
+        self._push(now + trip / 2, 4, number, (instants, pace.view(state)))
 
     def _exchanged(self, now: float, number: int, value: Any) -> None:
         instants, view = value
@@ -306,10 +295,10 @@ class Simulation:
         process.view = view
         process.slots.extend(instants)
         process.own_slots += len(instants)
-        process.last_slot = max(instants, default=process.last_slot)
-        everyone = view.slots - process.all_slots
-        if everyone >= _SHARE_SLOTS and now - process.share_at >= _SHARE_SECONDS:
-            process.share = min(max(process.own_slots, 1) / everyone, 1.0)
+        if now - process.share_at >= _SHARE_SECONDS:
+            everyone = view.slots - process.all_slots
+            if everyone > 0 and process.own_slots:
+                process.share = min(process.own_slots / everyone, 1.0)
             process.own_slots, process.all_slots, process.share_at = 0, view.slots, now
         self._look_later(number, now + EXACT)
 
