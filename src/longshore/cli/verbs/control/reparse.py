@@ -67,13 +67,14 @@ async def _reparse(settings: Settings, run: str, handlers: dict[str, Handler], v
     from longshore.runs.records.reparse import reparse as reparse_run
     from longshore.scrape.browser.offline import OfflineBrowsers
 
-    browsers = OfflineBrowsers(cast("Kind", settings.browser))
     async with open_existing(settings) as queue:
         await counts_of(queue, run, settings)
         extension = find(queue, KeepsTraces)
         keeper = None if extension is None else await extension.traces()
         pages = _pages(settings, keeper)
         records, revised = await _sinks(settings, keeper)
+        # It listens on a port, so it is made when nothing can refuse any more.
+        browsers = OfflineBrowsers(cast("Kind", settings.browser))
         try:
             return await reparse_run(
                 queue, run, handlers, pages, records, revised, browsers, lease=settings.lease, version=version
