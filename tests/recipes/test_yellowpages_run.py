@@ -133,8 +133,10 @@ def test_two_machines_share_one_database(
     make_replica: MakeReplica, make_site: MakeSite, server: PostgresServer
 ) -> None:
     replica, database = make_replica(*QUICK), in_postgres(server)
-    first = make_site(replica, "first", **database)
-    second = make_site(replica, "second", **database)
+    # So slow that the second has started before the first has done all.
+    slow = {"MIN_DELAY_SECONDS": "0.5", "MAX_DELAY_SECONDS": "0.6"}
+    first = make_site(replica, "first", **slow, **database)
+    second = make_site(replica, "second", **slow, **database)
     first.make_targets("all", 1, 1)
     fleets = [site.start("--workers", "2", LONGSHORE_WORKER_ID=site.folder.name) for site in (first, second)]
     for site, fleet in zip((first, second), fleets, strict=True):
